@@ -61,12 +61,10 @@ class MapCache:
         Raises no error if writing fails.
         """
         nameless = replace(embedding, provenance=replace(embedding.provenance, scan=""))
-        try:
+        with suppress(MapError, OSError):
             self.folder.mkdir(parents=True, exist_ok=True)
             nameless.save(self._path(embedding.provenance))
             self.shrink(self.limit_bytes)
-        except (MapError, OSError):
-            return
 
     def pair_path(self, first: Provenance, second: Provenance) -> Path:
         """Return the path of the correspondence of two scans, whose maps have these provenances. It may be missing."""
@@ -99,11 +97,13 @@ class MapCache:
         return removed
 
     def _files(self, *patterns: str) -> list[tuple[float, int, Path]]:
+        """Return the time of the last use, the size in bytes and the path of each file."""
         files = []
-        for path in (path for pattern in patterns for path in self.folder.glob(pattern)):
-            with suppress(OSError):  # another program may have just removed the file
-                stat = path.stat()
-                files.append((stat.st_mtime, stat.st_size, path))
+        for pattern in patterns:
+            for path in self.folder.glob(pattern):
+                with suppress(OSError):  # another program may have just removed the file
+                    stat = path.stat()
+                    files.append((stat.st_mtime, stat.st_size, path))
         return files
 
     def _path(self, provenance: Provenance) -> Path:

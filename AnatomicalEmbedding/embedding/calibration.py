@@ -63,20 +63,16 @@ class Forest:
         nodes = len(self.feature)
         leaf = self.feature < 0
         inner = np.flatnonzero(~leaf)
-        whole = all(part.dtype.kind == "i" for part in (self.roots, self.feature, self.otherwise))
         fits = (
-            whole
-            and all(
-                part.ndim == 1
-                for part in (self.roots, self.feature, self.threshold, self.otherwise)
-            )
+            all(part.dtype.kind == "i" for part in (self.roots, self.feature, self.otherwise))
+            and self.roots.ndim == self.feature.ndim == 1
             and self.threshold.shape == self.otherwise.shape == (nodes,)
             and self.outcomes.shape == (np.count_nonzero(leaf), len(OUTCOMES))
             and len(self.roots) > 0
             and self.roots.min() >= 0 > self.roots.max() - nodes
             and self.feature.max(initial=-1) < width
             # both children have higher indices than their parent, so no path is circular
-            and bool(((self.otherwise[inner] > inner) & (self.otherwise[inner] < nodes)).all())
+            and ((self.otherwise[inner] > inner) & (self.otherwise[inner] < nodes)).all()
             and inner.max(initial=-1) < nodes - 1
         )
         if not fits:
@@ -89,7 +85,9 @@ class Forest:
         predictions = []
         for part in np.split(evidence, range(_CHUNK, len(evidence), _CHUNK)):
             flat = part.ravel()
-            row = np.arange(len(part))[:, None] * part.shape[1]
+            row = np.arange(len(part))[:, None] * part.shape[1]  # where each row begins in `flat`
+            # (rows, trees): the node that each row has reached in each tree; all go on until all are at leaves, whose
+            # children are the leaves themselves
             node = None
             following = np.repeat(self.roots[None], len(part), axis=0)
             while not np.array_equal(following, node):
@@ -168,8 +166,7 @@ def calibration_file(weights: Path) -> Path:
 @cache
 def find_calibration(weights_hash: str) -> Calibration | None:
     """Read the shipped calibration of the weights with this SHA-256. Returns None if no such calibration ships."""
-    for path in sorted(resource("Models").glob("*" + SUFFIX)):
-        calibration = Calibration.load(path)
-        if calibration.weights_hash == weights_hash:
-            return calibration
-    return None
+    shipped = map(Calibration.load, sorted(resource("Models").glob("*" + SUFFIX)))
+    return next(
+        (calibration for calibration in shipped if calibration.weights_hash == weights_hash), None
+    )

@@ -31,7 +31,6 @@ def robust_affine(ras: np.ndarray, body: np.ndarray) -> tuple[np.ndarray, np.nda
     """Fit body (n, d) = [ras (n, d), 1] @ affine. Returns affine (d + 1, d) and weights (n,), small for outliers."""
     design = np.column_stack([ras, np.ones(len(ras))])
     weight = np.ones(len(ras))
-    affine = np.zeros((ras.shape[1] + 1, body.shape[1]))
     for _ in range(_ROUNDS):
         root = np.sqrt(weight)[:, None]
         affine = np.linalg.lstsq(design * root, body * root, rcond=None)[0]
@@ -58,7 +57,7 @@ class BodyFit:
 
     misfit_mm: float
     radius_mm: float
-    scales: tuple[float, float, float]
+    scales: tuple[float, ...]
     height_mm: float
 
 
@@ -68,8 +67,7 @@ def fit_body(embedding: EmbeddingMap) -> BodyFit:
     affine, _ = robust_affine(ras, body)
     misfit = float(np.median(np.linalg.norm(body - apply_affine(affine, ras), axis=1)))
     radius = float(np.median(np.linalg.norm(body - np.median(body, axis=0), axis=1)))
-    right, front, up = (float(scale) for scale in np.diag(affine))
-    return BodyFit(misfit, radius, (right, front, up), float(np.ptp(ras[:, 2])))
+    return BodyFit(misfit, radius, tuple(np.diag(affine).tolist()), float(np.ptp(ras[:, 2])))
 
 
 # Largest decrease of the body height from a lower to a higher layer: 0 in training scans, over 180 in joined scans.
@@ -156,6 +154,7 @@ def height_at(end: float, z: np.ndarray, body: np.ndarray) -> float:
 
 
 def _place(height: float) -> str:
+    """Name a body height, mm, after the landmarks at it or next to it."""
     names = list(LANDMARKS_MM)
     heights = np.array(list(LANDMARKS_MM.values()))
     nearest = int(np.abs(heights - height).argmin())

@@ -65,13 +65,10 @@ def _has_bfloat16_instructions() -> bool:
     return "AVX512_SPR" in np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
 
 
-def is_out_of_memory(error: BaseException) -> bool:
+def is_out_of_memory(error: MemoryError | RuntimeError) -> bool:
     """Whether an error means that the CPU or GPU ran out of memory."""
-    if isinstance(error, MemoryError | torch.cuda.OutOfMemoryError):
-        return True
-    return isinstance(error, RuntimeError) and any(
-        words in str(error).lower() for words in _NO_MEMORY
-    )
+    text = str(error).lower()
+    return isinstance(error, MemoryError) or any(words in text for words in _NO_MEMORY)
 
 
 def memory_budget(device: torch.device) -> int:

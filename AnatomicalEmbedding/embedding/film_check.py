@@ -6,7 +6,7 @@ were chosen with JSRT films and projections; see LOG.md, "Films".
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from ..scan.volume import Volume
 from .coverage import apply_affine, cell_points, robust_affine
 from .map import EmbeddingMap
 
-# mm of the body frame per mm of the film, along R and along S
+# usual mm of the body frame per mm of the film: limits along R, and least along S
 _ACROSS, _LEAST_ALONG = (0.75, 1.15), 0.52
 # largest; films from the side seem sheared; chosen on 120 films of JSRT, like the limits above
 _SHEAR = 0.15
@@ -27,31 +27,20 @@ _COPIES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 
 
-@dataclass(frozen=True)
-class _Fit:
-    """An affine function that fits the coordinates of a film.
+def _fit(embedding: EmbeddingMap) -> tuple[float, bool]:
+    """Fit an affine function to the coordinates of a film.
 
-    across, along: mm of the body frame per mm of the film, along R and along S. shear: about the change of the angle
-    between R and S, in radians; 0 for a film that is only turned. misfit_mm: median distance of the coordinates from
-    the function.
+    Returns the median distance of the coordinates from the function, mm along R and S, and whether the function is a
+    usual one for a chest film.
     """
-
-    across: float
-    along: float
-    shear: float
-    misfit_mm: float
-
-    @classmethod
-    def of(cls, embedding: EmbeddingMap) -> "_Fit":
-        points, body = cell_points(embedding)
-        affine, _ = robust_affine(points, body)
-        misfit = np.median(np.linalg.norm((body - apply_affine(affine, points))[:, [0, 2]], axis=1))
-        return cls(affine[0, 0], affine[2, 2], affine[0, 2] + affine[2, 0], float(misfit))
-
-    @property
-    def is_usual(self) -> bool:
-        scaled = _ACROSS[0] <= self.across <= _ACROSS[1] and self.along >= _LEAST_ALONG
-        return scaled and abs(self.shear) <= _SHEAR and self.misfit_mm <= _MISFIT_MM
+    points, body = cell_points(embedding)
+    affine, _ = robust_affine(points, body)
+    distances = np.linalg.norm((body - apply_affine(affine, points))[:, [0, 2]], axis=1)
+    misfit_mm = float(np.median(distances))
+    # about the change of the angle between R and S, in radians; 0 for a film that is only turned
+    shear = affine[0, 2] + affine[2, 0]
+    is_scaled = _ACROSS[0] <= affine[0, 0] <= _ACROSS[1] and affine[2, 2] >= _LEAST_ALONG
+    return misfit_mm, is_scaled and abs(shear) <= _SHEAR and misfit_mm <= _MISFIT_MM
 
 
 def check_film(
@@ -64,15 +53,13 @@ def check_film(
         film: the film.
         embed: computes the maps of changed copies of the film.
     """
-    fit = _Fit.of(embedding)
-    copies = _COPIES if fit.misfit_mm > _DOUBTFUL_MM else ()
-    kind = next((kind for kind in copies if _misfit_of_copy(kind, film, embed) < fit.misfit_mm), "")
-    if kind or not fit.is_usual:
-        hint = (
-            f"it is more like one if it is {kind}"
-            if kind
-            else "check the kind of film, and its size in mm"
-        )
+    misfit_mm, is_usual = _fit(embedding)
+    copies = _COPIES if misfit_mm > _DOUBTFUL_MM else ()
+    kind = next((kind for kind in copies if _misfit_of_copy(kind, film, embed) < misfit_mm), "")
+    if kind or not is_usual:
+        hint = "check the kind of film, and its size in mm"
+        if kind:
+            hint = f"it is more like one if it is {kind}"
         raise VolumeError(
             f"{film.path or film.name or 'the film'}: does not look like a chest film from the front; {hint}. The film "
             "must be upright, with dense tissue bright."
@@ -80,7 +67,8 @@ def check_film(
 
 
 def _misfit_of_copy(kind: str, film: Volume, embed: Callable[[Volume], EmbeddingMap]) -> float:
+    """Return the misfit, mm, of a changed copy of a film. kind: in _COPIES."""
     try:
-        return _Fit.of(embed(replace(film, voxels=_COPIES[kind](film.voxels)))).misfit_mm
+        return _fit(embed(replace(film, voxels=_COPIES[kind](film.voxels))))[0]
     except VolumeError:  # the copy shows nothing
         return np.inf

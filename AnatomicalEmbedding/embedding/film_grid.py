@@ -68,30 +68,27 @@ def film_on_grid(
     size = np.ceil((high - start) / (spacing * size_step)).astype(int) * size_step
     origin = start + spacing / 2
     means = values
-    exposed = torch.zeros_like(values)
+    exposed = torch.zeros_like(values)  # 1 in the exposed part
     exposed[rows, columns] = 1.0
+    # first along S, then along R: average bins of pixels, interpolate at the grid, and transpose for the other axis
     for axis in (2, 0):
         step = np.linalg.norm(ijk_to_ras[:3, axis])
         bins = max(int(spacing[axis] / step + 0.05), 1)
         whole = len(means) // bins * bins
         means, exposed = (
-            grid_values[:whole].unflatten(0, (-1, bins)).mean(1) for grid_values in (means, exposed)
+            plane[:whole].unflatten(0, (-1, bins)).mean(1) for plane in (means, exposed)
         )
-        first = ijk_to_ras[axis, 3] + step * (bins - 1) / 2
-        matrix = axis_matrix(
-            len(means),
-            (origin[axis] + spacing[axis] * np.arange(size[axis]) - first) / (step * bins),
-        )
-        means, exposed = ((matrix @ grid_values).T for grid_values in (means, exposed))
+        first = ijk_to_ras[axis, 3] + step * (bins - 1) / 2  # middle of the first bin
+        places = origin[axis] + spacing[axis] * np.arange(size[axis])
+        matrix = axis_matrix(len(means), (places - first) / (step * bins))
+        means, exposed = ((matrix @ plane).T for plane in (means, exposed))
     inside = exposed > 0.5
     if inside.sum() * spacing[0] * spacing[2] < MIN_EXTENT_MM**2:
         raise VolumeError(
             f"{volume.path or volume.name or 'film'}: the film shows nothing; give an exposed film."
         )
-    contrast = torch.where(
-        inside, _contrast(means / exposed.clamp_min(0.5), inside, spacing[0]), BEYOND
-    )
-    grid = WorkingGrid(_layers(contrast), origin, spacing_mm)
+    contrast = _contrast(means / exposed.clamp_min(0.5), inside, spacing[0])
+    grid = WorkingGrid(_layers(torch.where(inside, contrast, BEYOND)), origin, spacing_mm)
     return grid, _layers(inside).numpy()
 
 
@@ -101,6 +98,7 @@ def film_grey_values(contrast: torch.Tensor) -> torch.Tensor:
 
 
 def _layers(plane: torch.Tensor) -> torch.Tensor:
+    """Repeat a plane (k, i) in LAYERS layers: (k, j, i)."""
     return plane[:, None].repeat(1, LAYERS, 1)
 
 
@@ -115,11 +113,15 @@ def _exposed(values: np.ndarray) -> tuple[slice, slice]:
 
 
 def _contrast(values: torch.Tensor, inside: torch.Tensor, spacing_mm: float) -> torch.Tensor:
-    """Compare grey values (k, i) with the mean and the spread of their surroundings. Returns 0 to 1000."""
+    """Compare grey values (k, i) with the mean and the spread of their surroundings. Returns 0 to 1000.
+
+    inside: bool (k, i), the exposed part. spacing_mm: size of a pixel.
+    """
     low, high = np.quantile(values[inside].numpy(), _CLIPPED)
     values = ((values - low) / max(float(high - low), 1e-6)).clamp(0, 1)
     weight = inside.float()
     reach = max(round(_AROUND_MM / spacing_mm / _PASSES), 1)
+    # sums around each pixel: of the pixels inside, of their values, of the squares of their values
     around = torch.stack([weight, values * weight, values.square() * weight])
     for _ in range(_PASSES):
         around = F.avg_pool2d(around[None], 2 * reach + 1, 1, reach)[0]

@@ -3,8 +3,7 @@
 Cells are given as i, j, k. Beyond the border of a grid, interpolation returns the value of the nearest border cell.
 """
 
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Iterable, Sequence
 from itertools import product
 
 import numpy as np
@@ -24,7 +23,7 @@ def read_linear(grids: torch.Tensor, cells: torch.Tensor) -> torch.Tensor:
 def sample_positions(cells: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
     """Convert cells to positions for `F.grid_sample` with `align_corners=False`: -1 and 1 at the grid's outer edges.
 
-    cells: (..., 3) fractional i, j, k. shape: of the grid (b, c, k, j, i).
+    cells: (..., 3) fractional i, j, k. shape: of the grid (b, c, k, j, i). Planes have i, k and (b, c, k, i).
     """
     return (cells + 0.5) * (2 / torch.tensor(shape[:1:-1], device=cells.device)) - 1
 
@@ -52,7 +51,7 @@ def read_rows(rows: torch.Tensor, shape: torch.Size, cells: torch.Tensor) -> tor
         shape: k, j, i.
         cells: (..., 3) fractional i, j, k.
     """
-    last = _last_cell(tuple(shape), cells.device)
+    last = torch.tensor(shape[::-1], device=cells.device) - 1  # i, j, k of the last cell
     place = torch.minimum(cells.clamp(min=0), last)
     low = torch.minimum(place.floor().long(), (last - 1).clamp(min=0))
     part = (place - low).to(torch.float32)
@@ -70,14 +69,10 @@ def flat_index(cells: torch.Tensor, shape: Sequence[int]) -> tuple[torch.Tensor,
 
     A cell outside the grid gets the row of the nearest border cell.
     """
-    on_grid = torch.minimum(cells.clamp(min=0), _last_cell(tuple(shape), cells.device))
+    last = torch.tensor(shape[::-1], device=cells.device) - 1
+    on_grid = torch.minimum(cells.clamp(min=0), last)
     i, j, k = on_grid.unbind(-1)
     return (k * shape[1] + j) * shape[2] + i, (on_grid == cells).all(-1)
-
-
-@cache  # one click reads the same grids dozens of times
-def _last_cell(shape: tuple[int, int, int], device: torch.device) -> torch.Tensor:
-    return torch.tensor(shape[::-1], device=device) - 1
 
 
 def rows_of(grid: torch.Tensor) -> torch.Tensor:
@@ -121,14 +116,9 @@ def reach_of(radius_mm: float, cell_mm: np.ndarray) -> np.ndarray:
     return np.maximum(radius_mm // cell_mm, 1).astype(int)
 
 
-def box_offsets(reach: np.ndarray) -> torch.Tensor:
-    """Return the offsets i, j, k (m, 3) of cells up to `reach` (3,) cells away along each axis; k varies fastest."""
-    return _box(tuple(int(r) for r in reach))
-
-
-@cache
-def _box(reach: tuple[int, int, int]) -> torch.Tensor:
-    return torch.tensor(list(product(*(range(-r, r + 1) for r in reach))))
+def box_offsets(reach: Iterable[int]) -> torch.Tensor:
+    """Return the offsets (m, 3), whole cells, up to `reach` (3,) away along each axis; the last one varies fastest."""
+    return torch.cartesian_prod(*(torch.arange(-int(r), int(r) + 1) for r in reach))
 
 
 def peak_offsets(scores: torch.Tensor, best: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:

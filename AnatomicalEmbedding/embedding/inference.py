@@ -31,7 +31,7 @@ from .organ_anchors import anchored
 from .organ_boxes import organ_boxes
 from .orientation import doubtful_axes, find_faults, orientation_of, turn_over
 from .spine_reading import read_spine
-from .working_grid import axis_matrix, grey_values_of
+from .working_grid import axis_matrix, grey_values_of, grid_matrix
 
 _BODY_SHARE = 0.3  # least share of body voxels in a body cell
 _FINE_REACH_CELLS = 2  # reach of two 3x3x3 convolutions of the finest resolution
@@ -60,18 +60,16 @@ def load_model(name: str = "auto", device: str = "auto", cache: MapCache | None 
         raise WeightsError(
             f"{weights.name}: these weights give no coordinates for a map; choose other weights."
         )
-    on = choose_device(device)
-    path = weights_file(name)
-    of_frame = isinstance(weights.network, Frame)
-    return (FrameModel if of_frame else Model)(
-        weights.network if of_frame else fold_norms(weights.network),
+    model_class = FrameModel if isinstance(weights.network, Frame) else Model
+    return model_class(
+        fold_norms(weights.network),
         weights.name,
         weights.sha256,
-        on,
+        choose_device(device),
         weights.card,
         cache,
         calibration=weights.calibration,
-        path=path,
+        path=weights_file(name),
     )
 
 
@@ -164,9 +162,10 @@ class Model:
     def _compute(
         self, volume: Volume, provenance: Provenance, step: ProgressCallback
     ) -> EmbeddingMap:
+        """Make the map of a scan. Run the network again on changed copies of a scan that may be stored wrongly."""
         if not volume.path:  # a file was checked when it was read
             check_voxels(volume)
-        check_kind(volume, self.for_films, self.name)
+        self._check_kind(volume)
         embedding, log_odds = self._run_network(volume, provenance, step)
 
         def embed_copy(copy: Volume) -> EmbeddingMap:
@@ -184,10 +183,23 @@ class Model:
         embedding = replace(embedding, faults=find_faults(embedding, log_odds, mirrored))
         return embedding.with_spine(read_spine(embedding, volume))
 
+    def _check_kind(self, volume: Volume) -> None:
+        """Raise VolumeError for a film if the weights embed CTs, and the reverse."""
+        scan = volume.path or volume.name or "the scan"
+        if volume.is_film and not self.for_films:
+            raise VolumeError(
+                f"{scan}: is a film, but the weights {self.name} are for CTs; find points in films with `match` and "
+                "film-open; boxes, words and registration need a CT."
+            )
+        if self.for_films and not volume.is_film:
+            raise VolumeError(
+                f"{scan}: is a CT, but the weights {self.name} are for films; choose weights for CTs."
+            )
+
     @torch.no_grad()
     def _run_network(
         self, volume: Volume, provenance: Provenance, step: ProgressCallback
-    ) -> tuple[EmbeddingMap, tuple[float, float, float]]:
+    ) -> tuple[EmbeddingMap, tuple[float, ...]]:
         """Return the map of a scan, and three log odds: that the scan is not mirrored along R, along A and along S."""
         network = self.network
         grid, body = scan_on_grid(
@@ -201,16 +213,18 @@ class Model:
         features = self._run_scales(
             network.prepare(grid.hu), lambda share: step(0.5 + 0.45 * share, "embedding")
         )
-        cell_mm = np.asarray(grid.spacing_mm) * network.stride
-        cell_to_ras = np.diag([*cell_mm, 1.0])
-        cell_to_ras[:3, 3] = grid.origin_ras + (network.stride - 1) / 2 * np.asarray(
-            grid.spacing_mm
-        )
+        voxel_mm = np.asarray(grid.spacing_mm)
+        cell_mm = voxel_mm * network.stride
+        # the first cell consists of the first `stride` voxels along each axis
+        cell_to_ras = grid_matrix(grid.origin_ras + (network.stride - 1) / 2 * voxel_mm, cell_mm)
         share = F.avg_pool3d(torch.from_numpy(body).float()[None], network.stride)[0]
-        cells = (share >= _BODY_SHARE) & _centres_inside(volume, cell_to_ras, share.shape)
+        k, j, i = np.indices(share.shape).reshape(3, -1)
+        centres_ras = transform_points(cell_to_ras, np.column_stack([i, j, k]))
+        inside = torch.from_numpy(volume.contains(centres_ras)).view(share.shape)
+        cells = (share >= _BODY_SHARE) & inside
         if not cells.any():
             raise no_patient(volume)
-        coordinate = features.coordinate
+        coordinate = features.coordinate  # in the unit of the network
         boxes = {}
         if features.organs is not None:
             organs = features.organs * cells
@@ -260,9 +274,10 @@ class Model:
         """Run the network on `x` (1, k, j, i); in slabs along k if the whole `x` needs too much memory."""
         network = self.network
         voxels = x[0].numel()
-        of_voxel = network.bytes_per_voxel + (
-            network.descriptor_bytes_per_voxel if descriptors else 0.0
-        )
+        of_voxel = network.bytes_per_voxel
+        if descriptors:
+            of_voxel += network.descriptor_bytes_per_voxel
+        # bytes: `need` for the whole `x` at once; in slabs, `fixed`, and `layer` for each layer of cells
         fixed = voxels * network.fixed_bytes_per_voxel
         need = voxels * of_voxel
         budget = memory_budget(self.device) if self.budget_bytes is None else self.budget_bytes
@@ -277,9 +292,8 @@ class Model:
                 )
             try:
                 # on a CPU, `Convolution` chooses the number type
-                with mixed_precision(
-                    self.device, torch.float16 if self.device.type == "cuda" else torch.float32
-                ):
+                dtype = torch.float16 if self.device.type == "cuda" else torch.float32
+                with mixed_precision(self.device, dtype):
                     if need > budget:
                         features = run_in_slabs(
                             network, x, slab_cells, self.device, step, descriptors
@@ -365,23 +379,25 @@ def run_in_slabs(
         slab_features = network.finish(
             coarse[:, :, a // 2 : -(-b // 2)], fine(a, b), part, descriptors
         )
-        steps = (1, 1, STRIDE // LOCAL_STRIDE, 1)
+        # of each feature: how many of its layers along k a cell has
+        layers = (1, 1, STRIDE // LOCAL_STRIDE, 1)
         parts.append(
             [
-                None if part is None else part[:, :, (low - a) * n : (high - a) * n].cpu()
-                for part, n in zip(slab_features, steps, strict=True)
+                None if feature is None else feature[:, :, (low - a) * n : (high - a) * n].cpu()
+                for feature, n in zip(slab_features, layers, strict=True)
             ]
         )
         step(0.5 + 0.5 * (number + 1) / len(slabs))
     return Features(
         *(
-            None if slab_values[0] is None else torch.cat(slab_values, dim=2)
-            for slab_values in zip(*parts, strict=True)
+            None if slabs_of_feature[0] is None else torch.cat(slabs_of_feature, dim=2)
+            for slabs_of_feature in zip(*parts, strict=True)
         )
     )
 
 
 def _without_batch(features: Features) -> Features:
+    """Return the features of a batch of one, on the CPU, without the batch's axis and the global descriptor."""
     coordinate, _, local, organs = (None if value is None else value[0].cpu() for value in features)
     return Features(
         coordinate.float(), None, None if local is None else in_rows(local.half()), organs
@@ -412,43 +428,9 @@ def _read_along_axes(x: torch.Tensor, places: list[np.ndarray]) -> torch.Tensor:
     return torch.einsum("ak,ckyx->cayx", k, j @ (x @ i.T))
 
 
-def check_kind(volume: Volume, planar: bool, name: str) -> None:
-    """Raise VolumeError unless weights embed scans of this kind.
-
-    Args:
-        volume: the scan.
-        planar: True for weights for films.
-        name: name of the weights.
-    """
-    if volume.is_film != planar:
-        kind, required, remedy = (
-            (
-                "film",
-                "CTs",
-                "find points in films with `match` and film-open; boxes, words and registration need a CT.",
-            )
-            if volume.is_film
-            else ("CT", "films", "choose weights for CTs.")
-        )
-        who = volume.path or volume.name or "the scan"
-        raise VolumeError(
-            f"{who}: is a {kind}, but the weights {name} are for {required}; {remedy}"
-        )
-
-
 def volume_hash(volume: Volume) -> str:
     """Return the content hash of a scan: a hash of its voxels and of its matrix `ijk_to_ras`."""
     digest = hashlib.blake2b(np.ascontiguousarray(volume.voxels).data, digest_size=20)
-    digest.update(
-        repr(
-            (volume.shape, str(volume.voxels.dtype), np.round(volume.ijk_to_ras, 5).tolist())
-        ).encode()
-    )
+    matrix = np.round(volume.ijk_to_ras, 5).tolist()
+    digest.update(repr((volume.shape, str(volume.voxels.dtype), matrix)).encode())
     return digest.hexdigest()
-
-
-def _centres_inside(volume: Volume, cell_to_ras: np.ndarray, shape: torch.Size) -> torch.Tensor:
-    """Return bool (k, j, i), True for each cell whose centre lies inside the scan."""
-    k, j, i = np.meshgrid(*(np.arange(n) for n in shape), indexing="ij")
-    points = transform_points(cell_to_ras, np.stack([i, j, k], axis=-1).reshape(-1, 3))
-    return torch.from_numpy(volume.contains(points).reshape(tuple(shape)))

@@ -85,15 +85,18 @@ class EmbeddingMap:
         """(3,) size of a cell along R, A, S, in mm."""
         return np.diag(self.cell_to_ras)[:3]
 
-    def part_mm(self, parts: int) -> tuple[float, float, float]:
-        """Return the size of each part of a cell, mm, if every cell is divided into `parts` along each axis."""
-        x, y, z = (float(size) / parts for size in self.cell_mm)
-        return x, y, z
+    def part_mm(self, parts: int) -> tuple[float, ...]:
+        """Return the size along R, A, S, mm, of a part of a cell, if cells have `parts` parts along each axis."""
+        return tuple(float(size) / parts for size in self.cell_mm)
 
     @cached_property
     def ras_to_cell(self) -> np.ndarray:
         """(4, 4) matrix from RAS mm to cell indices i, j, k, which may be fractions."""
         return np.linalg.inv(self.cell_to_ras)
+
+    def cells_at(self, points_ras: np.ndarray) -> torch.Tensor:
+        """Convert points (N, 3) RAS mm to cells i, j, k (N, 3), float64, which may be fractions."""
+        return torch.from_numpy(transform_points(self.ras_to_cell, points_ras))
 
     @cached_property
     def cell_to_scan(self) -> np.ndarray:
@@ -202,22 +205,19 @@ class EmbeddingMap:
 
     def in_body(self, points_ras: np.ndarray) -> np.ndarray:
         """Return (N,) bool: whether each point (N, 3), RAS mm, lies in a body cell."""
-        cells = np.rint(transform_points(self.ras_to_cell, as_points(points_ras))).astype(int)
-        inside = ((cells >= 0) & (cells < self.body.shape[::-1])).all(axis=1)
-        i, j, k = cells[inside].T
-        inside[inside] = self.body.numpy()[k, j, i]
-        return inside
+        cells = self.cells_at(as_points(points_ras)).round().long()
+        row, inside = flat_index(cells, self.body.shape)
+        return (inside & self.body.flatten()[row]).numpy()
 
     def body_on(self, lattice: Lattice) -> torch.Tensor:
         """Return (k, j, i) bool: does each point of a lattice lie in a body cell? To save memory, no list of points is
         made."""
         body = self.body
+        # cells and lattice have the same axes, so one axis after the other is changed from cells to points
         for axis in range(3):
-            ends = np.zeros((lattice.size[axis], 3))
-            ends[:, axis] = lattice.axis(axis)
-            cell = torch.from_numpy(
-                transform_points(self.ras_to_cell, ends)[:, axis].round()
-            ).long()
+            points = np.zeros((lattice.size[axis], 3))
+            points[:, axis] = lattice.axis(axis)
+            cell = self.cells_at(points)[:, axis].round().long()
             inside = (cell >= 0) & (cell < body.shape[2 - axis])
             body = body.index_select(2 - axis, cell.clamp(0, body.shape[2 - axis] - 1))
             body = body & inside.reshape([-1 if dim == 2 - axis else 1 for dim in range(3)])
@@ -230,14 +230,15 @@ class EmbeddingMap:
         the scan, MapError if the scan holds no body.
         """
         points = self._inside(points_ras)
-        cells = torch.from_numpy(transform_points(self.ras_to_cell, points)).float()
+        cells = self.cells_at(points).float()
+        # between body cells and others, coordinates are means over the share of body cells
         mixed = read_linear(self.coordinate_and_body, cells[None])[0]
         result = mixed[:, :3] / mixed[:, 3:].clamp_min(1e-6)
         bare = mixed[:, 3] < 1e-3
         if bare.any():
             self.check_body()
             index, coordinate = self.body_cells
-            scale = torch.from_numpy(self.cell_mm.copy()).float()
+            scale = torch.tensor(self.cell_mm).float()
             nearest = [
                 torch.cdist(part * scale, index * scale).argmin(1)
                 for part in cells[bare].split(_CHUNK_POINTS)
@@ -248,13 +249,7 @@ class EmbeddingMap:
     def _inside(self, points_ras: np.ndarray) -> np.ndarray:
         """Return `points_ras` as an array (N, 3). Raises PointsError if a point lies outside the scan."""
         points = as_points(points_ras)
-        outside = ~self.contains(points)
-        if outside.any():
-            r, a, s = points[np.argmax(outside)]
-            raise PointsError(
-                f"point ({r:.1f}, {a:.1f}, {s:.1f}) RAS mm lies outside {self.provenance.scan or 'the scan'}; "
-                "choose a point inside this scan."
-            )
+        check_inside(points, self.contains(points), self.provenance.scan or "the scan")
         return points
 
     def vagueness_at(self, cells: torch.Tensor) -> torch.Tensor:
@@ -274,10 +269,8 @@ class EmbeddingMap:
             raise MapError(
                 f"{self.provenance.scan or 'the scan'}: the map has no descriptors; use other weights."
             )
-        place = torch.from_numpy(transform_points(self.ras_to_cell, points))
-        return F.normalize(
-            read_rows(self.local_rows, self.local.shape[1:], to_parts(place, 2)), dim=1
-        )
+        half_cells = to_parts(self.cells_at(points), 2)
+        return F.normalize(read_rows(self.local_rows, self.local.shape[1:], half_cells), dim=1)
 
     def save(self, path: str | Path) -> None:
         """Write the map as one file, see `map_file`. Raises MapError if the file cannot be written."""
@@ -291,6 +284,21 @@ class EmbeddingMap:
         """
         fields = read_map_file(path, descriptors)
         return cls(**fields, calibration=find_calibration(fields["provenance"].weights_hash))
+
+
+def check_inside(points_ras: np.ndarray, is_inside: np.ndarray, scan: str) -> None:
+    """Raise PointsError if a point lies outside a scan.
+
+    Args:
+        points_ras: (N, 3) RAS mm.
+        is_inside: (N,) bool.
+        scan: name of the scan.
+    """
+    if not is_inside.all():
+        r, a, s = points_ras[is_inside.argmin()]
+        raise PointsError(
+            f"point ({r:.1f}, {a:.1f}, {s:.1f}) RAS mm lies outside {scan}; choose a point inside this scan."
+        )
 
 
 def as_points(points_ras: np.ndarray) -> np.ndarray:

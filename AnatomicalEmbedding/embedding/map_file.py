@@ -38,7 +38,7 @@ _METADATA_KEY = "anatomical_embedding_map"
 _COORDINATE_STEPS = 32767  # steps on each side of the middle of the coordinates' range
 _DESCRIPTOR_STEPS = 2047  # steps from 0 to a descriptor's largest value
 _LARGEST_COORDINATE = 1e6  # in mm, or in the unit of weights from the recipe of a paper
-_LARGEST_SCAN_VOXELS = 100_000  # along an axis
+_MOST_VOXELS = 100_000  # of a scan along an axis, and cells of a map
 _SMALLEST_STEP_MM, _LARGEST_STEP_MM = 1e-4, 1000.0  # size of voxels and cells
 _SMALLEST_DETERMINANT = 0.1  # of a matrix whose axes are scaled to length 1
 
@@ -156,14 +156,17 @@ def _opened(path: str | Path) -> Iterator[tuple[Any, dict[str, Any]]]:
 
 
 def _read_fields(file: Any, metadata: dict[str, Any], body: torch.Tensor) -> dict[str, Any]:
+    """Read and check the fields of an `EmbeddingMap`, except descriptors, image and calibration.
+
+    body: (k, j, i) bool, the body mask of the file.
+    """
     check_fields(Provenance, metadata["provenance"])
     matrices = [file.get_tensor(name) for name in ("cell_to_ras", "scan_to_ras")]
     check_matrices(*(matrix[None] for matrix in matrices))
-    shape = metadata["scan_shape"]
-    if len(shape) != 3 or not all(
-        isinstance(n, int) and 0 < n < _LARGEST_SCAN_VOXELS for n in shape
-    ):
-        raise ValueError("a scan cannot have this size")
+    scan_shape = _checked_shape(metadata["scan_shape"])
+    unit_mm = float(metadata.get("unit_mm", 1.0))  # files of earlier versions have none
+    if not 0 < unit_mm < _LARGEST_STEP_MM:
+        raise ValueError("a map cannot have this unit")
     steps = file.get_tensor("coordinate")
     check_size(steps, (int(body.sum()), 3), torch.int16)
     coordinate = torch.zeros(3, *body.shape)
@@ -179,24 +182,26 @@ def _read_fields(file: Any, metadata: dict[str, Any], body: torch.Tensor) -> dic
         "body": body,
         "cell_to_ras": matrices[0].numpy(),
         "scan_to_ras": matrices[1].numpy(),
-        "scan_shape": tuple(shape),
+        "scan_shape": scan_shape,
         "provenance": Provenance(**metadata["provenance"]),
         "notes": tuple(map(str, metadata["notes"])),
         "faults": tuple(map(str, metadata["faults"])),
         "organ_boxes": boxes_from_json(metadata["organ_boxes"]),
         "spine": spine_from_json(metadata["spine"]),
-        "unit_mm": _unit(metadata.get("unit_mm", 1.0)),  # files of earlier versions have none
+        "unit_mm": unit_mm,
         "vagueness": vagueness,
     }
 
 
-def _unit(unit_mm: float) -> float:
-    if not 0 < float(unit_mm) < _LARGEST_STEP_MM:
-        raise ValueError("a map cannot have this unit")
-    return float(unit_mm)
+def _checked_shape(shape: Sequence[int]) -> tuple[int, ...]:
+    """Return the size k, j, i of a scan or of a map. Raises ValueError or TypeError if it is impossible."""
+    if len(shape) != 3 or not all(isinstance(n, int) and 0 < n < _MOST_VOXELS for n in shape):
+        raise ValueError("a scan cannot have this size")
+    return tuple(shape)
 
 
 def _read_image(file: Any, body: torch.Tensor) -> torch.Tensor | None:
+    """Read and check the image, if the file has one."""
     if "image" not in file.keys():  # noqa: SIM118 - not a dict
         return None
     image = file.get_tensor("image")
@@ -217,10 +222,11 @@ def _encode_coordinates(coordinates: torch.Tensor) -> tuple[torch.Tensor, dict[s
 
 
 def _decode_coordinates(steps: torch.Tensor, metadata: Mapping[str, Any]) -> torch.Tensor:
+    """Return the coordinates (n, 3) from the result of `_encode_coordinates`."""
     middle = torch.tensor(metadata["middle"], dtype=torch.float64)
     step = float(metadata["step"])
     coordinates = middle + step * steps.double()
-    if middle.shape != (3,) or not bool((coordinates.abs() <= _LARGEST_COORDINATE).all()):
+    if middle.shape != (3,) or not (coordinates.abs() <= _LARGEST_COORDINATE).all():
         raise ValueError("a coordinate lies beyond any body")
     return coordinates.float()
 
@@ -233,6 +239,7 @@ def _encode_descriptors(local: torch.Tensor, body: torch.Tensor) -> dict[str, to
     "local_scale" (m, 8), the factor by which the values of a descriptor are multiplied when they are read.
     """
     channels, (k, j, i) = len(local), body.shape
+    # (k, j, i, 2, 2, 2, l): cells first, then the half cells in each
     cells = local.movedim(0, -1).reshape(k, 2, j, 2, i, 2, channels).permute(0, 2, 4, 1, 3, 5, 6)
     rows = cells.reshape(k, j, i, 8, channels)[_with_neighbours(body)].float()
     scale = rows.abs().amax(-1) / _DESCRIPTOR_STEPS
@@ -246,27 +253,34 @@ def _encode_descriptors(local: torch.Tensor, body: torch.Tensor) -> dict[str, to
 
 
 def _decode_descriptors(file: Any, body: torch.Tensor, box: CellBox) -> torch.Tensor | None:
+    """Read the descriptors in a box as `read_descriptors` returns them; of the file, read only the rows in between.
+
+    The file has a row for each cell for which `_encode_descriptors` made one, in the order of the cells.
+    """
     if "local" not in file.keys():  # noqa: SIM118 - not a dict
         return None
     described = _with_neighbours(body)
     count = int(described.sum())
     channels = file.get_slice("local").get_shape()[-1]
-    row = (described.flatten().cumsum(0) - 1).view(described.shape)[box]
+    row = (described.flatten().cumsum(0) - 1).view(described.shape)[box]  # in the file, by cell
     in_box = described[box]
     rows_in_box = row[in_box]
     first, last = (int(rows_in_box[0]), int(rows_in_box[-1]) + 1) if len(rows_in_box) else (0, 0)
-    shapes = {"local": (8, channels), "local_low": (4, channels), "local_scale": (8,)}
-    dtypes = {"local": torch.int8, "local_low": torch.uint8, "local_scale": torch.float32}
+    row_shapes = {
+        "local": ((8, channels), torch.int8),
+        "local_low": ((4, channels), torch.uint8),
+        "local_scale": ((8,), torch.float32),
+    }
     parts = []
-    for name, shape in shapes.items():
-        if tuple(file.get_slice(name).get_shape()) != (count, *shape):
+    for name, (shape, dtype) in row_shapes.items():
+        stored = file.get_slice(name)
+        if stored.get_shape()[0] != count:
             raise ValueError(f"{name} is not of this body")
-        part = file.get_slice(name)[first:last]
-        if part.dtype != dtypes[name]:
-            raise ValueError(f"{name} is of another type")
-        parts.append(part if last - first == len(rows_in_box) else part[rows_in_box - first])
+        part = stored[first:last]
+        check_size(part, (last - first, *shape), dtype)
+        parts.append(part[rows_in_box - first])
     high, low, scale = parts
-    if not bool(((scale >= 0) & (scale <= 1)).all()):
+    if not ((scale >= 0) & (scale <= 1)).all():
         raise ValueError("the descriptors have no length")
     steps = high.short() * 16 + torch.cat([low & 15, low >> 4], dim=1)
     k, j, i = in_box.shape
@@ -282,9 +296,8 @@ def _with_neighbours(body: torch.Tensor) -> torch.Tensor:
 
 
 def _unpack(bits: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
-    if len(shape) != 3 or not all(isinstance(n, int) and n > 0 for n in shape):
-        raise ValueError("a map cannot have this size")
-    count = math.prod(shape)
+    """Return the mask (k, j, i) that was packed to bytes (uint8). Raises ValueError if it does not have this shape."""
+    count = math.prod(_checked_shape(shape))
     check_size(bits, (-(-count // 8),), torch.uint8)
     return torch.from_numpy(np.unpackbits(bits.numpy(), count=count).astype(bool).reshape(shape))
 
@@ -296,10 +309,10 @@ def check_matrices(cell_to_ras: torch.Tensor, scan_to_ras: torch.Tensor) -> None
         steps = matrices[:, :3, :3].norm(dim=1, keepdim=True)
         determinants = torch.linalg.det(matrices[:, :3, :3] / steps).abs()
         fits = (
-            bool(matrices.abs().max() <= LARGEST_POSITION_MM)
-            and bool(((steps >= _SMALLEST_STEP_MM) & (steps <= _LARGEST_STEP_MM)).all())
-            and bool((determinants >= _SMALLEST_DETERMINANT).all())
-            and bool((matrices[:, 3] == torch.tensor([0, 0, 0, 1])).all())
+            matrices.abs().max() <= LARGEST_POSITION_MM
+            and ((steps >= _SMALLEST_STEP_MM) & (steps <= _LARGEST_STEP_MM)).all()
+            and (determinants >= _SMALLEST_DETERMINANT).all()
+            and (matrices[:, 3] == torch.tensor([0, 0, 0, 1])).all()
         )
         if not fits:
             raise ValueError("a scan cannot have this matrix")

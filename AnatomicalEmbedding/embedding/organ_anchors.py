@@ -43,8 +43,10 @@ def anchored(
         body: bool (k, j, i).
         cell_mm: (3,) size along R, A, S.
     """
+    # n: organs, c: components of the coordinate
     weight = organs * (organs > _LEAST_PROBABILITY)
     share = weight / weight.sum((1, 2, 3), keepdim=True).clamp_min(1e-9)
+    # mean and standard deviation of the coordinates of each organ, (n, 3)
     mean = torch.einsum("nkji,ckji->nc", share, coordinate)
     square = torch.einsum("nkji,ckji->nc", share, coordinate.square())
     spread = (square - mean.square()).clamp_min(0).sqrt()
@@ -53,13 +55,12 @@ def anchored(
     usual_ml = places[:, 6]
     scale = (usual_spread / spread.clamp_min(_LEAST_SPREAD)).clamp(*_SCALES)
     scale = torch.where((usual_ml > _SCALED_ML)[:, None], scale, 1.0)
-    layers = torch.nonzero(body.flatten(1).any(1)).flatten()
+    layers = torch.nonzero(body.flatten(1).any(1)).flatten()  # along k, with body cells
     at_ends = share[:, layers[0]].sum((1, 2)) + share[:, layers[-1]].sum((1, 2))
-    millilitres = weight.sum((1, 2, 3)) * float(np.prod(cell_mm)) / 1000
+    millilitres = weight.sum((1, 2, 3)) * np.prod(cell_mm) / 1000
+    # (n,): organs that the scan shows completely, at a possible place
     sure = (millilitres >= _LEAST_VOLUME * usual_ml) & (usual_ml > 0) & (at_ends <= _CUT_SHARE)
     sure &= (usual - mean).norm(dim=1) <= _FARTHEST
-    if not sure.any():
-        return coordinate
     weight = weight[sure]
     mean = mean[sure]
     usual = usual[sure]

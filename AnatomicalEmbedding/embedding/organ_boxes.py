@@ -56,7 +56,7 @@ def _box_in_cells(share: np.ndarray, parts: np.ndarray) -> np.ndarray | None:
     (k, j, i), number of each cell's connected part, or 0."""
     weight = np.bincount(parts.ravel(), weights=share.ravel())
     weight[0] = 0
-    part = parts == weight.argmax()
+    part = parts == weight.argmax()  # the largest one
     # the part and its neighbours; SimpleITK would need 20 times as long for so few cells
     neighbourhood = part.copy()
     for axis in range(3):
@@ -69,10 +69,9 @@ def _box_in_cells(share: np.ndarray, parts: np.ndarray) -> np.ndarray | None:
         return None
     faces = []
     for axis in (2, 1, 0):
-        across = share.max(
-            axis=tuple(across_axis for across_axis in range(3) if across_axis != axis)
-        )
+        across = share.max(axis=tuple({0, 1, 2} - {axis}))  # the largest share in each layer
         first, last = np.flatnonzero(across > _INSIDE)[[0, -1]]
+        # a side lies where the share, linear from layer to layer, passes _INSIDE; at the scan's edge, at the edge
         low = first - 0.5
         high = last + 0.5
         if first > 0:

@@ -50,17 +50,15 @@ _SIZES = (0.6, 1.35), (0.6, 1.35), (0.65, 1.28)  # along R, A and S
 
 
 @torch.no_grad()
-def orientation_of(grid: WorkingGrid, body: np.ndarray) -> tuple[float, float, float]:
+def orientation_of(grid: WorkingGrid, body: np.ndarray) -> tuple[float, ...]:
     """Estimate the log odds that a scan is stored correctly along R, A and S; near 0 for an axis that cannot be judged.
 
     Args:
         grid: working grid with air outside the body.
         body: bool (k, j, i).
     """
-    right, front, up = (
-        round(float(odds), 2) for odds in log_odds_of(_network(), in_cells(grid, body))
-    )
-    return right, front, up
+    log_odds = log_odds_of(_network(), in_cells(grid, body))
+    return tuple(round(odds, 2) for odds in log_odds.tolist())
 
 
 def log_odds_of(network: MirrorNetwork, cells: torch.Tensor) -> torch.Tensor:
@@ -79,13 +77,14 @@ def doubtful_axes(embedding: EmbeddingMap, log_odds: Sequence[float]) -> tuple[i
     fit = fit_body(embedding)
     across, _, along = fit.scales
     shows_body = across > _LEAST_ACROSS  # the mirror images of noise are noise
-    doubts = [False, *(odds < -(_DOUBTFUL if shows_body else _SURE) for odds in log_odds[1:])]
-    if fit.misfit_mm > _MISFIT_MM and embedding.calibration is not None and shows_body:
-        doubts[1:] = True, True
-    doubts[2] |= (
-        fit.height_mm > _SHORT_MM and along < _LEAST_ALONG and shows_body and log_odds[2] <= 0
-    )
-    return tuple(axis for axis, doubt in enumerate(doubts) if doubt)
+    limit = _DOUBTFUL if shows_body else _SURE
+    doubtful = {axis for axis in (1, 2) if log_odds[axis] < -limit}
+    if shows_body and fit.misfit_mm > _MISFIT_MM and embedding.calibration is not None:
+        doubtful = {1, 2}
+    is_tall = fit.height_mm > _SHORT_MM
+    if shows_body and is_tall and along < _LEAST_ALONG and log_odds[2] <= 0:
+        doubtful.add(2)
+    return tuple(sorted(doubtful))
 
 
 def find_faults(
@@ -110,6 +109,7 @@ def find_faults(
     }
     turned = [log_odds[0] < -_SURE]
     for axis, odds in enumerate(log_odds[1:], 1):
+        # with a sure sign, the mirror image may fit even a bit worse; without, it must fit much better
         turned.append(times.get(axis, 0.0) > (1 / _MUCH if odds < -_SURE else _MUCH))
     faults = [fault for fault, is_turned in zip(FAULTS, turned, strict=True) if is_turned]
     if not faults:
@@ -133,7 +133,7 @@ def in_cells(grid: WorkingGrid, body: np.ndarray) -> torch.Tensor:
         max(1, round(cell / step)) for cell, step in zip(_CELL_MM, grid.spacing_mm, strict=True)
     ][::-1]
     image = piecewise_linear(grid.hu, _HU, _GREY_VALUES)
-    moments = F.avg_pool3d(torch.stack([image, image.square()]), window)
+    moments = F.avg_pool3d(torch.stack([image, image.square()]), window)  # means, mean squares
     share = F.avg_pool3d(torch.from_numpy(body)[None].float(), window)
     spread = (moments[1] - moments[0].square()).clamp_min(0).sqrt()
     cells = torch.cat([moments[:1], spread[None], share])
@@ -154,13 +154,12 @@ def _padded(cells: torch.Tensor, shift: tuple[int, int, int]) -> torch.Tensor:
 
 @lru_cache(maxsize=1)
 def _network() -> MirrorNetwork:
+    """Read the mirror network, which ships with the program."""
     path = resource("Orientation") / "ct.safetensors"
     try:
         metadata, state = read_tensor_file(path, METADATA_KEY, FORMAT_VERSION)
-        first, second, third = map(int, metadata["widths"])
-        network = made_for(
-            lambda: MirrorNetwork((first, second, third), int(metadata["members"])), state
-        )
+        widths = tuple(map(int, metadata["widths"]))
+        network = made_for(lambda: MirrorNetwork(widths, int(metadata["members"])), state)
         network.load_state_dict(state)
         return network.eval()
     except DAMAGED:
@@ -169,9 +168,5 @@ def _network() -> MirrorNetwork:
 
 def turn_over(volume: Volume, axis: int) -> Volume:
     """Mirror a scan along the voxel axis nearest to R, A or S (0, 1, 2). The scan's box in RAS mm stays the same."""
-    along = int(
-        np.argmax(
-            np.abs(volume.ijk_to_ras[axis, :3]) / np.linalg.norm(volume.ijk_to_ras[:3, :3], axis=0)
-        )
-    )
+    along = (np.abs(volume.ijk_to_ras[axis, :3]) / volume.spacing).argmax()
     return replace(volume, voxels=np.ascontiguousarray(np.flip(volume.voxels, 2 - along)))

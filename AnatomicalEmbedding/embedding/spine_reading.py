@@ -17,16 +17,12 @@ def spine_ends(embedding: EmbeddingMap) -> dict[str, float]:
     if not embedding.provenance.metric or not embedding.organ_boxes:
         return {}
     bottom, top = bounds_of(embedding.scan_to_ras, embedding.scan_shape)[:, 2]
-    return find_ends(embedding.organ_boxes, (bottom, top), _top_height(embedding, top))
-
-
-def _top_height(embedding: EmbeddingMap, top: float) -> float:
-    """Estimate the body height, mm, of the top of a scan, RAS S = `top` mm; -inf if no body cell is near the top."""
     index, body = embedding.body_cells
-    heights = embedding.cell_to_ras[2, 3] + embedding.cell_mm[2] * index[:, 2].numpy()
-    return (
-        height_at(top, heights, body[:, 2].numpy()) if (heights > top - END_MM).any() else -np.inf
-    )
+    heights = embedding.cell_to_ras[2, 3] + embedding.cell_mm[2] * index[:, 2].numpy()  # RAS S mm
+    top_height = -np.inf  # body height of the scan's upper end; not known if no body cell is near
+    if (heights > top - END_MM).any():
+        top_height = height_at(top, heights, body[:, 2].numpy())
+    return find_ends(embedding.organ_boxes, (bottom, top), top_height)
 
 
 def read_spine(

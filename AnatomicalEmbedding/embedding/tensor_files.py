@@ -1,7 +1,5 @@
 """Reads and writes safetensors files. Files are checked when they are read."""
 
-from __future__ import annotations
-
 import math
 import types
 from collections.abc import Callable, Mapping
@@ -19,11 +17,10 @@ from ..files import atomic_path, parse_json
 DAMAGED = (
     SafetensorError,
     OSError,
-    KeyError,
+    LookupError,
     TypeError,
     ValueError,
     AttributeError,
-    IndexError,
     OverflowError,
     RuntimeError,
 )
@@ -91,6 +88,7 @@ def check_fields(kind: type, values: Mapping[str, Any]) -> None:
 
 
 def _is_of(hint: Any, value: Any) -> bool:
+    """Return whether a value has a type: a class, or a union, list or tuple of such types. Lists count as tuples."""
     origin = get_origin(hint)
     inner = get_args(hint)
     if origin in (Union, types.UnionType):
@@ -103,12 +101,9 @@ def _is_of(hint: Any, value: Any) -> bool:
             and len(value) == len(inner)
             and all(map(_is_of, inner, value))
         )
-    if hint is float:
-        return (
-            isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-        )
-    if hint is int:
-        return isinstance(value, int) and not isinstance(value, bool)
+    if hint in (int, float):
+        is_number = isinstance(value, int if hint is int else int | float)
+        return is_number and not isinstance(value, bool) and math.isfinite(value)
     return isinstance(value, hint)
 
 
@@ -139,9 +134,7 @@ def made_for(make: Callable[[], _Network], state: Mapping[str, torch.Tensor]) ->
         expected = {name: values.shape for name, values in make().state_dict().items()}
     if {name: values.shape for name, values in state.items()} != expected:
         raise ValueError("the tensors are those of another network")
-    if any(
-        name.endswith("running_var") and bool((values < 0).any()) for name, values in state.items()
-    ):
+    if any(name.endswith("running_var") and (values < 0).any() for name, values in state.items()):
         raise ValueError("a variance below 0")
     return make()
 

@@ -7,6 +7,7 @@ order, flips, oblique axes).
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import permutations
 
@@ -22,6 +23,7 @@ from ..scan.volume import Volume
 _KNOTS_HU = (-1000, -800, -400, -100, 100, 400, 1300)
 _KNOTS = (0.0, 25.5, 127.5, 158.1, 183.6, 204.0, 255.0)
 _SLAB = 32  # layers of an oblique scan that are interpolated at a time, which bounds the memory of their points
+_PLANES = 16  # planes of blocks of an aligned scan that are averaged at a time
 # a scan is axis-aligned if its axes deviate by less than this over the whole grid
 _ALIGNED_VOXELS = 0.05
 
@@ -44,16 +46,23 @@ class WorkingGrid:
     @property
     def grid_to_ras(self) -> np.ndarray:
         """(4, 4) matrix from (i, j, k, 1) of this grid to RAS mm."""
-        matrix = np.diag([*self.spacing_mm, 1.0])
-        matrix[:3, 3] = self.origin_ras
-        return matrix
+        return grid_matrix(self.origin_ras, self.spacing_mm)
 
     @property
     def lattice(self) -> Lattice:
         """The lattice of the voxel centres."""
-        x, y, z = (float(coordinate) for coordinate in self.origin_ras)
         k, j, i = self.hu.shape
-        return Lattice((x, y, z), self.spacing_mm, (i, j, k))
+        return Lattice(tuple(self.origin_ras.tolist()), self.spacing_mm, (i, j, k))
+
+
+def grid_matrix(origin_ras: np.ndarray, spacing_mm: Iterable[float]) -> np.ndarray:
+    """Return the matrix (4, 4) from i, j, k to RAS mm of a grid whose axes lie along R, A, S.
+
+    origin_ras: (3,) RAS mm of its first point. spacing_mm: (3,).
+    """
+    matrix = np.diag([*spacing_mm, 1.0])
+    matrix[:3, 3] = origin_ras
+    return matrix
 
 
 def grey_values_of(hu: torch.Tensor) -> torch.Tensor:
@@ -111,13 +120,12 @@ def resample(
     start = np.floor(low / (spacing * lattice) + 1e-6) * spacing * lattice
     size_ijk = np.maximum(np.ceil((high - start) / (spacing * step) - 1e-6), 1).astype(int) * step
     origin = start + spacing / 2
-    grid_to_ras = WorkingGrid(torch.empty(0), origin, spacing_mm).grid_to_ras
     bins = np.floor(spacing / np.linalg.norm(ijk_to_ras[:3, :3], axis=0) + 0.05).astype(int)
     bins = np.clip(bins, 1, array.shape[::-1])
     # its origin, set next, is the middle of the first bin
     binned = ijk_to_ras @ np.diag([*bins, 1.0])
     binned[:3, 3] += ijk_to_ras[:3, :3] @ ((bins - 1) / 2)
-    grid_to_ijk = np.linalg.inv(binned) @ grid_to_ras
+    grid_to_ijk = np.linalg.inv(binned) @ grid_matrix(origin, spacing_mm)
     # deviation over the whole grid, in voxels
     tilt = np.abs(grid_to_ijk[:3, :3] * (1 - np.eye(3))) * size_ijk
     sample = _sample_aligned if tilt.max() < _ALIGNED_VOXELS else _sample_oblique
@@ -135,16 +143,14 @@ def resample(
 def crop(
     grid: WorkingGrid, inside: np.ndarray, lattice: int, step: int
 ) -> tuple[WorkingGrid, np.ndarray]:
-    """Crop a working grid and its mask to the box of the mask.
+    """Crop a working grid and its mask to the box of the mask. Returns both.
 
     Args:
         grid: the working grid.
-        inside: bool (k, j, i), the mask.
+        inside: bool (k, j, i), the mask, with at least one voxel.
         lattice: the box is extended to start at a multiple of this number of voxels; itself a multiple of `step`.
         step: the sizes of the box become multiples of this number of voxels; those of the grid are.
     """
-    if not inside.any():
-        return grid, inside
     slices = tuple(
         slice(s.start // lattice * lattice, math.ceil(s.stop / step) * step)
         for s in mask_box(inside)
@@ -156,13 +162,19 @@ def crop(
 
 
 def _sample_aligned(
-    array: np.ndarray,
-    bins: np.ndarray,
-    grid_to_ijk: np.ndarray,
-    size_ijk: np.ndarray,
-    slab: int = 16,
+    array: np.ndarray, bins: np.ndarray, grid_to_ijk: np.ndarray, size_ijk: np.ndarray
 ) -> torch.Tensor:
-    """Resample a scan with axes parallel to the grid: average blocks of `bins` voxels, then interpolate by axis."""
+    """Resample a scan with axes parallel to the grid: average blocks of `bins` voxels, then interpolate by axis.
+
+    Args:
+        array: (k, j, i) HU.
+        bins: (3,) voxels of a block along i, j, k.
+        grid_to_ijk: (4, 4) i, j, k of the grid -> i, j, k of the blocks.
+        size_ijk: (3,) size of the grid.
+
+    Returns:
+        (k, j, i) HU on the grid; -1000 outside the scan.
+    """
     bi, bj, bk = (int(b) for b in bins)
     nk, nj, ni = (n // b for n, b in zip(array.shape, (bk, bj, bi), strict=True))
     along_i, along_j, along_k = (
@@ -170,10 +182,11 @@ def _sample_aligned(
         for axis, (voxels, size) in enumerate(zip((ni, nj, nk), size_ijk, strict=True))
     )
     planes = torch.empty(nk, along_j.shape[0], along_i.shape[0])
-    for k in range(0, nk, slab):
-        part = _sum_of_bins(array[k * bk : (k + slab) * bk], (bk, bj, bi))
+    for k in range(0, nk, _PLANES):
+        part = _sum_of_bins(array[k * bk : (k + _PLANES) * bk], (bk, bj, bi))
+        # zeros outside the scan then are air
         above_air = torch.from_numpy(part).float() / (bi * bj * bk) - AIR_HU
-        planes[k : k + slab] = along_j @ (above_air @ along_i.T)
+        planes[k : k + _PLANES] = along_j @ (above_air @ along_i.T)
     return torch.tensordot(along_k, planes, dims=1).add_(AIR_HU)
 
 
@@ -206,17 +219,20 @@ def axis_matrix(size: int, position: np.ndarray) -> torch.Tensor:
 def _sample_oblique(
     array: np.ndarray, bins: np.ndarray, grid_to_ijk: np.ndarray, size_ijk: np.ndarray
 ) -> torch.Tensor:
-    """Resample a scan with oblique axes to the grid: average blocks of `bins` voxels, then interpolate linearly."""
+    """Resample a scan with oblique axes to the grid: average blocks of `bins` voxels, then interpolate linearly.
+
+    Arguments and result are those of `_sample_aligned`.
+    """
     bi, bj, bk = (int(b) for b in bins)
-    source = (
-        torch.from_numpy(_sum_of_bins(array, (bk, bj, bi))).float().div_(bi * bj * bk).sub_(AIR_HU)
-    )
+    sums = torch.from_numpy(_sum_of_bins(array, (bk, bj, bi))).float()
+    source = sums.div_(bi * bj * bk).sub_(AIR_HU)
     to_source = _normalising(np.array(source.shape[::-1])) @ grid_to_ijk
     grid = torch.empty(*(int(n) for n in size_ijk[::-1]))
     for k in range(0, len(grid), _SLAB):
         part = grid[k : k + _SLAB]
         shift = np.eye(4)
         shift[2, 3] = k
+        # from the coordinates of `affine_grid` in this slab to those of `grid_sample` in `source`
         theta = to_source @ shift @ np.linalg.inv(_normalising(np.array(part.shape[::-1])))
         points = F.affine_grid(
             torch.from_numpy(theta[None, :3]).float(), [1, 1, *part.shape], align_corners=False

@@ -21,7 +21,7 @@ _CG_ROUNDS = 10  # of conjugate gradients in a step; by hand: the next step goes
 _BLOCK = 2  # a block has this many points along each axis
 # stored entries of a symmetric 3 x 3 matrix
 _PAIRS = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))
-# index in _PAIRS of each entry of the matrix
+# (3, 3): index in _PAIRS of each entry of the matrix
 WHERE = torch.tensor([[0, 1, 2], [1, 3, 4], [2, 4, 5]])
 
 
@@ -34,16 +34,16 @@ class Features:
     lattice: Lattice
 
     def to(self, device: torch.device) -> Features:
+        """Return the features on another device."""
         return Features(self.values.to(device), self.weight.to(device), self.lattice)
 
     def every(self, step: int) -> Features:
         """Keep only every `step`-th point along each axis."""
-        part = (slice(None, None, step),) * 3
-        x, y, z = self.lattice.spacing_mm
-        weight = self.weight[part]
+        weight = self.weight[::step, ::step, ::step]
         k, j, i = weight.shape
+        x, y, z = self.lattice.spacing_mm
         lattice = Lattice(self.lattice.origin_ras, (step * x, step * y, step * z), (i, j, k))
-        return Features(self.values[(slice(None), *part)], weight, lattice)
+        return Features(self.values[:, ::step, ::step, ::step], weight, lattice)
 
 
 def slopes(features: Features) -> torch.Tensor:
@@ -52,7 +52,7 @@ def slopes(features: Features) -> torch.Tensor:
     result = torch.zeros(3, *values.shape, device=values.device)
     for axis, spacing in enumerate(features.lattice.spacing_mm):
         dim = 3 - axis
-        count = values.shape[3 - axis]
+        count = values.shape[dim]
         if count > 2:
             step = values.narrow(dim, 2, count - 2) - values.narrow(dim, 0, count - 2)
             result[axis].narrow(dim, 1, count - 2).copy_(step / (2 * spacing))
@@ -60,7 +60,7 @@ def slopes(features: Features) -> torch.Tensor:
 
 
 def windowed(values: torch.Tensor) -> torch.Tensor:
-    """Compute the mean (1, c, k, j, i) over a cube around each voxel. Voxels outside the grid do not count.
+    """Compute the mean (1, c, k, j, i) over 5 x 5 x 5 voxels around each voxel. Voxels outside the grid do not count.
 
     Shifted copies are added, which is three times as fast as `avg_pool3d` on a processor.
     """
@@ -111,6 +111,9 @@ class Comparison:
     ) -> tuple[SplineField, float]:
         """Do one Gauss-Newton step. Returns the new field, and the mean length of the change, mm.
 
+        It minimises the squared difference of the images, plus `smoothness` times the roughness of the change from
+        `start`.
+
         Args:
             field: the field before the step.
             start: the field before the first step.
@@ -127,7 +130,7 @@ class Comparison:
         informed = matrix[0] > 0
         if not informed.any():
             return field, 0.0
-        entries = matrix[[0, 3, 5]]  # (3, k, j, i), the diagonal: see _PAIRS
+        entries = matrix[WHERE.diagonal()]  # (3, k, j, i), the diagonal
         scale = float(entries.sum(0)[informed].mean()) / 3
         smooth = smoothness * scale
         damping = _DAMPING * scale

@@ -36,6 +36,7 @@ class Lattice:
 
     @property
     def shape(self) -> tuple[int, int, int]:
+        """Number of points along S, A, R: k, j, i."""
         return self.size[::-1]
 
     def axis(self, number: int) -> torch.Tensor:
@@ -48,6 +49,11 @@ class Lattice:
         """Return all points, (n, 3) RAS mm, i fastest."""
         k, j, i = np.meshgrid(*(self.axis(a).numpy() for a in (2, 1, 0)), indexing="ij")
         return np.column_stack([i.ravel(), j.ravel(), k.ravel()])
+
+    @property
+    def places(self) -> torch.Tensor:
+        """All points, (3, k, j, i) float32 RAS mm."""
+        return self.through(np.eye(4))
 
     def through(self, affine: np.ndarray) -> torch.Tensor:
         """Return the transformed points, (3, k, j, i) float32. affine: (4, 4), from RAS mm to RAS mm."""
@@ -62,14 +68,14 @@ class Lattice:
             ]
         ).float()
 
-    def pooled(self, factor: int = 2) -> Lattice:
+    def pooled(self, factor: int) -> Lattice:
         """Divide the points into cubes of `factor` points a side. Returns the lattice of the centres of all cubes."""
-        x, y, z = (
-            o + s * (factor - 1) / 2 for o, s in zip(self.origin_ras, self.spacing_mm, strict=True)
+        step_mm = np.array(self.spacing_mm)
+        origin = np.array(self.origin_ras) + step_mm * (factor - 1) / 2
+        size = np.ceil(np.array(self.size) / factor).astype(int)
+        return Lattice(
+            tuple(origin.tolist()), tuple((step_mm * factor).tolist()), tuple(size.tolist())
         )
-        dx, dy, dz = (s * factor for s in self.spacing_mm)
-        i, j, k = (-(-n // factor) for n in self.size)
-        return Lattice((x, y, z), (dx, dy, dz), (i, j, k))
 
 
 DEGREE = 3
@@ -123,11 +129,11 @@ class SplineField:
             knot_mm: distance of the knots.
         """
         knots = [int(n) + DEGREE for n in np.maximum(np.ceil((high - low) / knot_mm - 1e-6), 1)]
-        x, y, z = (float(coordinate) for coordinate in low)
-        return cls((x, y, z), float(knot_mm), torch.zeros(3, *reversed(knots)))
+        return cls(tuple(low.tolist()), float(knot_mm), torch.zeros(3, *reversed(knots)))
 
     @property
-    def intervals(self) -> tuple[int, int, int]:
+    def intervals(self) -> tuple[int, ...]:
+        """Number of intervals between knots along R, A, S, in the box."""
         return tuple(n - DEGREE for n in reversed(self.coefficients.shape[1:]))
 
     def basis(self, lattice: Lattice, derivative: int | None = None) -> Basis:
@@ -140,12 +146,6 @@ class SplineField:
         """Compute this field's displacements at the points of a lattice, (3, k, j, i) mm."""
         return self.basis(lattice).spread(self.coefficients)
 
-    def slopes(self, lattice: Lattice) -> torch.Tensor:
-        """Compute (3, 3, k, j, i): entry [a, b] is the change of the displacement's component a per mm along axis b."""
-        return torch.stack(
-            [self.basis(lattice, axis).spread(self.coefficients) for axis in range(3)], dim=1
-        )
-
     def determinants(
         self, lattice: Lattice, where: torch.Tensor, affine: np.ndarray
     ) -> torch.Tensor:
@@ -157,7 +157,11 @@ class SplineField:
             affine: (4, 4).
         """
         linear = torch.from_numpy(affine[:3, :3]).float()
-        return torch.linalg.det(self.slopes(lattice)[..., where].permute(2, 0, 1) + linear)
+        # (3, 3, k, j, i): entry [a, b] is the change of the displacement's component a per mm along axis b
+        slopes = torch.stack(
+            [self.basis(lattice, axis).spread(self.coefficients) for axis in range(3)], dim=1
+        )
+        return torch.linalg.det(slopes[..., where].permute(2, 0, 1) + linear)
 
     def at(self, points_ras: np.ndarray) -> np.ndarray:
         """Compute displacements (n, 3) mm at points (n, 3) RAS mm; outside the box, at the nearest point of the box."""
@@ -216,6 +220,7 @@ class SplineField:
         position = ((places - self.low[axis]) / self.knot_mm).clamp(0, intervals)
         first = position.floor().clamp(max=intervals - 1)
         t = position - first  # share of the interval, 0 to 1
+        # the four pieces of a cubic B-spline (times 6), or their derivatives (times 2)
         if derivative:
             parts = [
                 -(1 - t).square(),

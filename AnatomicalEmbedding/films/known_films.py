@@ -103,12 +103,9 @@ def calibrate_films(
         BENT: [(item, item) for item in cts for _ in range(_SAME)],
         PHANTOMS: list(pairwise(synthetic)),
     }
-    trials = {
-        source: film_trials(
-            (project_pair(*item, [seed, n]) for n, item in enumerate(source_pairs)), model
-        )
-        for seed, (source, source_pairs) in enumerate(pairs.items())
-    }
+    trials = {}  # films are made when `learn` asks for them
+    for seed, (source, patients) in enumerate(pairs.items()):
+        trials[source] = film_trials(_projected(patients, seed), model)
     expected = 2 * sum(map(len, pairs.values()))
     return learn(
         model, trials, expected, {"scans": list(scans), "skipped": skipped}, progress, _find
@@ -152,6 +149,12 @@ def project_pair(patient: Patient, partner: Patient, seed: Sequence[int]) -> Kno
     is_known = np.isfinite(truth).all(axis=1)
     places = beams[0].to_film(points[is_known]), beams[1].to_film(truth[is_known])
     return KnownFilms((first, second, cut_film(second, rng)), *places)
+
+
+def _projected(pairs: Iterable[tuple[Patient, Patient]], seed: int) -> Iterator[KnownFilms]:
+    """Yield the films of each pair of patients."""
+    for n, (patient, partner) in enumerate(pairs):
+        yield project_pair(patient, partner, [seed, n])
 
 
 def film_trials(pairs: Iterable[KnownFilms], model: Model) -> Iterator[Trial]:

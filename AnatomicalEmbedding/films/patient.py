@@ -65,6 +65,7 @@ class ProjectedCT:
         # (d, n, 3) RAS mm of the CT, from the back to the front
         places = self.beam.at_depth(film_ras, depths[:, None])
         density = read_volume(self.tissue.values, self.tissue.grid_to_ras, places).sum(0).numpy()
+        # for each ray, the indices of the first and the last depth in the body, and of the middle of the mass
         dense = density > _LEAST_DENSITY
         first = dense.argmax(axis=0)
         last = len(depths) - 1 - dense[::-1].argmax(axis=0)
@@ -75,13 +76,21 @@ class ProjectedCT:
 
 
 @dataclass(frozen=True, eq=False)
-class CTInFilm:
-    """The relation of a CT to a film of the patient. films: from the film of the CT to the patient's film."""
+class _CTAndFilm:
+    """A CT and a film of the patient. projection: the film of the CT. films: relates this film and the patient's."""
 
     projection: ProjectedCT
     films: FilmPair
     found_by = BY_MATCH
     refusal = ""
+
+    def prepare(self) -> None:
+        """Register the two films in both directions."""
+        self.films.prepare()
+
+
+class CTInFilm(_CTAndFilm):
+    """The relation of a CT to a film of the patient. films: from the film of the CT to the patient's film."""
 
     def points(self, points_ras: np.ndarray) -> Matches:
         """Find points (n, 3), RAS mm of the CT, in the film."""
@@ -91,22 +100,12 @@ class CTInFilm:
         """Return the relation of the film to the CT."""
         return FilmInCT(self.projection, self.films.inverse())
 
-    def prepare(self) -> None:
-        """Register the two films in both directions."""
-        self.films.prepare()
 
-
-@dataclass(frozen=True, eq=False)
-class FilmInCT:
+class FilmInCT(_CTAndFilm):
     """The relation of a film to a CT of the patient. films: from the patient's film to the film of the CT.
 
     A place of a film is a line through the CT. The answer is the likeliest point of this line.
     """
-
-    projection: ProjectedCT
-    films: FilmPair
-    found_by = BY_MATCH
-    refusal = ""
 
     def points(self, points_ras: np.ndarray) -> Matches:
         """Find the likeliest points of places (n, 3), RAS mm of the film, in the CT."""
@@ -120,7 +119,3 @@ class FilmInCT:
     def inverse(self) -> CTInFilm:
         """Return the relation of the CT to the film."""
         return CTInFilm(self.projection, self.films.inverse())
-
-    def prepare(self) -> None:
-        """Register the two films in both directions."""
-        self.films.prepare()

@@ -19,6 +19,7 @@ import torch
 from ..embedding.coverage import apply_affine, robust_affine
 from ..embedding.inference import Model, load_model
 from ..embedding.map import EmbeddingMap
+from ..embedding.working_grid import grid_matrix
 from ..errors import AnatomicalEmbeddingError
 from ..files import atomic_path
 from ..phantom import make_phantom
@@ -99,7 +100,7 @@ def prepare_films(
     model = load_model(weights, "cpu")
     reference: Atlas | None = None
     paths: list[Path] = []
-    used: list[tuple[str, str, str]] = []
+    rows: list[tuple[str, ...]] = [("name", "path", "used", "reason")]
     for name, source in find_scans(folders, report).items():
         files = [destination / f"{name}-film{n}.safetensors" for n in range(count)]
         if not all(file.exists() for file in files):
@@ -109,17 +110,16 @@ def prepare_films(
                 save_films(volume, reference.body_of(volume, model), files, spacing_mm)
             except AnatomicalEmbeddingError as error:
                 report(f"skipped: {error}")
-                used.append((name, source.label, str(error)))
+                rows.append((name, source.label, "no", str(error)))
                 continue
             report(f"prepared {count} films of {name}")
-        used.append((name, source.label, ""))
+        rows.append((name, source.label, "yes", ""))
         paths += files
-    rows = [(name, label, "no" if reason else "yes", reason) for name, label, reason in used]
     with (
         atomic_path(destination / REPORT) as temporary,
         temporary.open("w", newline="", encoding="utf-8") as file,
     ):
-        csv.writer(file).writerows([("name", "path", "used", "reason"), *rows])
+        csv.writer(file).writerows(rows)
     if not paths:
         raise AnatomicalEmbeddingError(
             f"{folders[0]}: no CT can be projected; correct the problems listed above."
@@ -180,12 +180,11 @@ def save_films(
 def body_grid(tissue: Tissue, to_body: ToBody) -> tuple[torch.Tensor, np.ndarray]:
     """Compute the body coordinates of a CT on a grid. Returns float32 (1, 3, k, j, i), and grid_to_ras (4, 4)."""
     low, high = tissue.box_ras
-    matrix = np.diag([_FIELD_MM] * 3 + [1.0])
-    matrix[:3, 3] = low - _FIELD_MM
-    size = np.ceil((high - low) / _FIELD_MM).astype(int) + 3
-    k, j, i = np.meshgrid(*(np.arange(n) for n in size[::-1]), indexing="ij")
-    points = transform_points(matrix, np.column_stack([i.ravel(), j.ravel(), k.ravel()]))
-    return as_field(to_body(points).reshape(*k.shape, 3))[None], matrix
+    matrix = grid_matrix(low - _FIELD_MM, (_FIELD_MM,) * 3)
+    shape = (np.ceil((high - low) / _FIELD_MM).astype(int) + 3)[::-1]
+    k, j, i = np.indices(shape).reshape(3, -1)
+    points = transform_points(matrix, np.column_stack([i, j, k]))
+    return as_field(to_body(points).reshape(*shape, 3))[None], matrix
 
 
 def ray_means(

@@ -8,6 +8,7 @@ the film's exposure and a processing curve are applied, and the collimator cuts 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 import torch
@@ -84,7 +85,10 @@ class Beam:
 
 @dataclass(frozen=True, eq=False)
 class Tissue:
-    """A CT prepared for projections. water, bone: float32 (1, 2, k, j, i), path lengths per mm. grid_to_ras: (4, 4)."""
+    """A CT prepared for projections.
+
+    values: float32 (1, 2, k, j, i), the mm of water and of bone that a ray passes per mm. grid_to_ras: (4, 4).
+    """
 
     values: torch.Tensor
     grid_to_ras: np.ndarray
@@ -116,7 +120,8 @@ class Tissue:
         """Return the depths at which rays are sampled, (d,) mm from the middle along A, and their distance, mm."""
         low, high = self.box_ras
         step = _GRID_MM[1]
-        reach = float(np.linalg.norm(high - low)) / 2 * 0.35 + (high[1] - low[1]) / 2
+        # half of the body's depth, and what a turned patient adds; no farther than the film
+        reach = np.linalg.norm(high - low) / 2 * 0.35 + (high[1] - low[1]) / 2
         reach = min(reach, beam.film_a)
         return np.arange(-reach, reach, step), step
 
@@ -175,31 +180,29 @@ def film_of(
     Returns:
         The film, with grey values that increase with the attenuation. Outside the collimator, the grey value is 0.
     """
-    low = beam.to_film(_corners(tissue.box_ras))[:, [0, 2]].min(0)
-    high = beam.to_film(_corners(tissue.box_ras)).max(0)
-    reach = np.maximum(np.abs(low), np.abs(high[[0, 2]]))
+    # R and S of the corners of the body; the film is centred at 0
+    corners = beam.to_film(np.array(list(product(*tissue.box_ras.T))))[:, [0, 2]]
+    reach = np.abs(corners).max(axis=0)
     columns, rows = (int(n) for n in np.ceil(2 * reach / pixel_mm))
     matrix = film_matrix((rows, columns), (pixel_mm, pixel_mm))
-    y, x = np.meshgrid(np.arange(rows), np.arange(columns), indexing="ij")
-    places = transform_points(matrix, np.column_stack([x.ravel(), y.ravel(), np.zeros(x.size)]))
+    y, x = np.indices((rows, columns)).reshape(2, -1)
+    places = transform_points(matrix, np.column_stack([x, y, np.zeros(x.size)]))
     water, bone = tissue.lengths(beam, places).view(2, rows, columns)
-    grey = expose(water, bone, rng or np.random.default_rng(0), pixel_mm, rng is None)
+    grey = expose(water, bone, rng, pixel_mm)
     # no ray through the CT: the CT ends there, and a film would show tissue that is unknown
-    exposed = _shown(water, rng, pixel_mm)
+    exposed = _shown(water, rng)
     grey = np.where(exposed, grey, 0.0).astype(np.float32)
     return Volume(grey[None], matrix, name, is_projection=True)
 
 
-def _corners(box: np.ndarray) -> np.ndarray:
-    """Return the eight corners (8, 3) of a box (2, 3)."""
-    return np.stack(np.meshgrid(*box.T, indexing="ij"), axis=-1).reshape(-1, 3)
-
-
-def _shown(water: torch.Tensor, rng: np.random.Generator | None, pixel_mm: float) -> np.ndarray:
+def _shown(water: torch.Tensor, rng: np.random.Generator | None) -> np.ndarray:
     """Return the mask (j, i) of a film that is not collimated. Rows that the CT does not fill are left out."""
-    filled = (water > 20.0).float().mean(1).numpy()
+    filled = (
+        (water > 20.0).float().mean(1).numpy()
+    )  # share of each row in which a ray passes tissue
     rows = np.flatnonzero(filled > 0.5 * np.quantile(filled, 0.9))
     exposed = np.zeros(tuple(water.shape), dtype=bool)
+    # rows first to last - 1, and columns start to end - 1
     first = rows[0]
     last = rows[-1] + 1
     start = 0
@@ -218,19 +221,18 @@ def _shown(water: torch.Tensor, rng: np.random.Generator | None, pixel_mm: float
 def expose(
     water: torch.Tensor,
     bone: torch.Tensor,
-    rng: np.random.Generator,
+    rng: np.random.Generator | None,
     pixel_mm: float,
-    plain: bool = False,
 ) -> np.ndarray:
     """Turn path lengths into the grey values of a film, 1 to 4095.
 
     Args:
         water, bone: (j, i) mm of water and of bone along each ray.
-        rng: random numbers.
+        rng: random numbers; None for mean scatter and a mean processing curve, without noise.
         pixel_mm: size of the pixels.
-        plain: without noise, with mean scatter and a mean processing curve.
     """
-    thin, thick = _ATTENUATION
+    plain = rng is None
+    thin, thick = _ATTENUATION  # per mm of water and of bone
     share = float(_ENERGIES[0] if plain else rng.uniform(0.2, 0.7))
     bone_weight = 1.0 if plain else rng.uniform(0.7, 2.2)
     energies = zip((share, 1 - share), (thin, thick), strict=True)
@@ -240,7 +242,7 @@ def expose(
     )
     scatter = 0.4 if plain else rng.uniform(0.0, 1.5)
     reach = max(round((30.0 if plain else rng.uniform(15.0, 60.0)) / pixel_mm), 1)
-    light = primary + scatter * _blurred(_blurred(primary, reach), reach)
+    light = primary + scatter * _blurred(_blurred(primary, reach), reach)  # about a Gaussian
     if not plain:
         noise = torch.from_numpy(rng.standard_normal(tuple(light.shape), dtype=np.float32))
         # quantum noise: its share of the light is larger in dark places
@@ -252,6 +254,7 @@ def expose(
     low, high = (float(q) for q in np.quantile(grey.numpy(), (0.02, 0.98)))
     grey = (grey - low) / max(high - low, 1e-6)
     if not plain:
+        # the processing curve, then sharpening or smoothing, then another brightness
         slope = rng.uniform(2.0, 6.0)
         middle = rng.uniform(0.35, 0.65)
         curve = torch.sigmoid(slope * (grey - middle))

@@ -10,6 +10,7 @@ points in the same way.) A **local cell** is a half cell of the map: each half c
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -93,24 +94,25 @@ class BlockAnswers:
 class _Layout:
     """The places and displacements that are compared when a point is matched, for one size of local cells.
 
-    All offsets are in local cells i, j, k. nodes: (m, 3) offsets from the point to m nodes, the places where
-    descriptors are compared. dither: (m, 3) fraction of a cell, added to each node when the template is read, so that
-    the mean rounding error is about 0. answering: (a,) indices in `nodes` of the a nodes near the point; only these
-    choose a displacement. block: (a, m) weights of all nodes in the choice of each of the a nodes; each row sums to 1.
-    low, size: (3,) lowest corner and size of the box of target cells that is read. displacements: (d, 3) all compared
-    displacements; k changes slowest. flat: (3,) bool, axes along which nothing moves: A in a film. shape: number of
-    displacements along k, j and i. Comments in the code explain `groups`, `cell` and `pick`.
+    All offsets are in local cells i, j, k. mm: (3,) size of a local cell along R, A, S.
+
+    nodes: (m, 3) offsets from the point to m nodes, the places where descriptors are compared. dither: (m, 3)
+    fraction of a cell, added to each node when the template is read, so that the mean rounding error is about 0.
+    answering: (a,) indices in `nodes` of the a nodes near the point; only these choose a displacement. block: (a, m)
+    weights of all nodes in the choice of each of the a nodes; each row sums to 1. low, size: (3,) lowest corner and
+    size of the box of target cells that is read. displacements: (d, 3) all compared displacements; k changes slowest.
+    flat: (3,) bool, axes along which nothing moves: A in a film. shape: number of displacements along k, j and i.
+    Comments in the code explain `groups`, `cell` and `pick`.
     """
 
-    def __init__(self, local_mm: tuple[float, float, float]) -> None:
-        mm = torch.tensor(local_mm)
+    def __init__(self, local_mm: tuple[float, ...]) -> None:
+        self.mm = mm = torch.tensor(local_mm)
         thin = np.array(local_mm) <= _SEARCH_MM
         self.flat = torch.from_numpy(~thin)
-        nodes = (
-            box_offsets(reach_of(_NODE_MM + _BLOCK_MM, np.array(local_mm) * _NODE_STEP) * thin)
-            * _NODE_STEP
-        )
-        nodes = nodes[(nodes * mm).norm(dim=1) <= _NODE_MM + _BLOCK_MM]
+        radius_mm = _NODE_MM + _BLOCK_MM
+        node_reach = reach_of(radius_mm, np.array(local_mm) * _NODE_STEP) * thin
+        nodes = box_offsets(node_reach) * _NODE_STEP
+        nodes = nodes[(nodes * mm).norm(dim=1) <= radius_mm]
         self.nodes = nodes = nodes[nodes[:, 2].argsort(stable=True)]
         self.dither = (
             torch.arange(1, len(nodes) + 1)[:, None] * _DITHER % 1 - 0.5
@@ -121,15 +123,16 @@ class _Layout:
         block = torch.exp(-distance.square() / (2 * _BLOCK_SIGMA_MM**2)) * (distance <= _BLOCK_MM)
         self.block = block / block.sum(1, keepdim=True)
         reach = torch.from_numpy(reach_of(_SEARCH_MM, np.array(local_mm)) * thin)
-        k, j, i = (torch.arange(-int(r), int(r) + 1) for r in reach.flip(0))
-        self.displacements = torch.cartesian_prod(k, j, i).flip(1)
-        self.shape = (len(k), len(j), len(i))
+        self.displacements = box_offsets(reach.flip(0)).flip(1)
+        self.shape = (2 * reach + 1).flip(0).tolist()
         self.low = nodes.amin(0) - reach
         self.size = size = nodes.amax(0) + reach - self.low + 1
         reached = nodes[:, None] + self.displacements - self.low
         # (m, d): for each node and displacement, the number of the reached cell in the box
         cells, _ = flat_index(reached, size.tolist()[::-1])
         plane = int(size[0] * size[1])
+        # Each group of nodes (ordered by k) reaches some planes of the box only. `groups` has its first and last node
+        # and its first and last cell, both ends exclusive; `done` counts the products of the groups before.
         self.groups = []
         pick = torch.empty_like(cells)
         done = 0
@@ -176,8 +179,8 @@ def match_blocks(blocks: Blocks, rows: TargetRows, first_cells: torch.Tensor) ->
         again = _in_parts(
             blocks.select(moved), rows.select(moved), answers.cells[moved], first[moved], layout
         )
-        for name in ("cells", "similarity", "spread_mm", "moved_mm"):
-            getattr(answers, name)[moved] = getattr(again, name)
+        for name, values in vars(again).items():
+            getattr(answers, name)[moved] = values
     return replace(answers, cells=to_cells(answers.cells, 2))
 
 
@@ -195,14 +198,9 @@ def _in_parts(
             "the maps have cells of different sizes, or the points were prepared by another version of this program; "
             "embed both scans again with the same weights."
         )
-    every = (blocks.descriptors, blocks.in_body, centres, first)
     parts = [
-        _match(Blocks(d, s), part, a, f, layout)
-        for part, d, s, a, f in zip(
-            rows.split(_CHUNK_POINTS),
-            *(values.split(_CHUNK_POINTS) for values in every),
-            strict=True,
-        )
+        _match(blocks.select(batch), rows.select(batch), centres[batch], first[batch], layout)
+        for batch in torch.arange(len(first)).split(_CHUNK_POINTS)
     ]
     return BlockAnswers(*(torch.cat(values) for values in zip(*parts, strict=True)))
 
@@ -210,47 +208,49 @@ def _in_parts(
 def _match(
     blocks: Blocks, rows: TargetRows, centres: torch.Tensor, first: torch.Tensor, layout: _Layout
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    local_mm = torch.tensor(rows.maps[0].part_mm(2))
+    """Match one batch of n points. Returns the fields of `BlockAnswers`, with cells in half cells.
+
+    Shapes in the code: n points, m nodes of each, of which a choose a displacement, and d displacements. The arguments
+    are those of `_in_parts`.
+    """
     start = centres.round().long()
     similarity, body = _similarities(blocks.descriptors, rows, start + layout.low, layout)
-    similarity, in_body = (
-        x.view(len(start), len(layout.nodes), -1)
-        for x in (similarity, body.index_select(1, layout.cell).float())
-    )
-    in_body = in_body * blocks.in_body[..., None]
-    # the mean over the block of each node, at each displacement
-    similarity = layout.block @ (similarity * in_body)
+    by_node = (len(start), len(layout.nodes), -1)  # (n, m, d)
+    # 1 if both the node and the cell that it reaches lie in the body
+    in_body = body.index_select(1, layout.cell).float().view(by_node) * blocks.in_body[..., None]
+    # weighted sums over the block of each node, (n, a, d): of the similarities, of what both scans show, and of what
+    # the template shows, (n, a, 1)
+    similarity = layout.block @ (similarity.view(by_node) * in_body)
     share = layout.block @ in_body
     template_share = layout.block @ blocks.in_body[..., None].float()
+    # the mean similarity, lowered where the target does not show a part of the block
     score = (1 + _UNSEEN) * similarity / (share + _UNSEEN * template_share).clamp_min(1e-6)
+    # along an axis without displacements, the answer stays at the first answer
     begin = torch.where(layout.flat, first, start)
-    away = (layout.displacements + (begin - first)[:, None]) * local_mm
+    away = (layout.displacements + (begin - first)[:, None]) * layout.mm
     prior = _PRIOR_WEIGHT * away.square().sum(-1).float() / _PRIOR_MM**2
     possible = in_body[:, layout.answering] > 0
     score = score.masked_fill(~possible, -torch.inf)
-    best = (score - prior[:, None]).argmax(2)
+    best = (score - prior[:, None]).argmax(2)  # (n, a), the displacement that each node chooses
     # The prior prefers places near the first answer. It is used only to choose the cell; within the cell, it would
     # shift the answer towards the first answer.
-    step = (
-        peak_offsets(score.flatten(0, 1), best.flatten(), layout.shape).flip(1).view(*best.shape, 3)
-    )
+    step_kji = peak_offsets(score.flatten(0, 1), best.flatten(), layout.shape)
+    step = step_kji.flip(1).view(*best.shape, 3)
     # subtract the mean dither of the block, because the template was read at the dithered places
     offset = (
         layout.block @ (layout.dither * blocks.in_body[..., None]) / template_share.clamp_min(1e-6)
     )
-    displaced = (layout.displacements[best] + step - offset) * local_mm
-    answers = possible.any(2)
+    displaced = (layout.displacements[best] + step - offset) * layout.mm
+    answers = possible.any(2)  # (n, a), False for a node that reaches no cell of the body
     peak = score.gather(2, best[..., None])[..., 0].masked_fill(~answers, 0.0)
-    place = (layout.nodes[layout.answering] * local_mm).double()
-    trust = (
-        torch.exp(-place.square().sum(1) / (2 * _FIT_SIGMA_MM**2))
-        * peak.clamp_min(0.02).square()
-        * answers
-    )
+    place = (layout.nodes[layout.answering] * layout.mm).double()
+    nearness = torch.exp(-place.square().sum(1) / (2 * _FIT_SIGMA_MM**2))
+    trust = nearness * peak.clamp_min(0.02).square() * answers
     moved, spread = _agree(place, displaced.double(), trust.double())
-    answer = torch.where(answers.any(1, keepdim=True), begin + moved / local_mm, first)
+    # without any node that answers, the first answer stays
+    answer = torch.where(answers.any(1, keepdim=True), begin + moved / layout.mm, first)
     mean = (peak * trust).sum(1) / trust.sum(1).clamp_min(1e-9)
-    return answer, mean, spread.float(), ((answer - first) * local_mm).norm(dim=1).float()
+    return answer, mean, spread.float(), ((answer - first) * layout.mm).norm(dim=1).float()
 
 
 def _similarities(
@@ -262,14 +262,14 @@ def _similarities(
     cells. Returns similarities (n, m * d); and bool (n, b), True for each cell of a box that lies in the body.
     """
     shape = layout.size.tolist()[::-1]
-    cells = int(layout.size.prod())
     length = descriptors.shape[2]
     # buffers are reused: allocating memory for each point takes longer than filling it
     box = torch.empty(*shape, length)
+    # the product (cells, nodes) of each group is a part of one buffer, as `pick` expects
     sizes = [(end - begin, last - first) for first, last, begin, end in layout.groups]
-    every = torch.empty(sum(cells * nodes for cells, nodes in sizes))
-    parts = every.split([cells * nodes for cells, nodes in sizes])
-    products = [part.view(size) for part, size in zip(parts, sizes, strict=True)]
+    lengths = list(map(math.prod, sizes))
+    buffer = torch.empty(sum(lengths))
+    products = [part.view(size) for part, size in zip(buffer.split(lengths), sizes, strict=True)]
     similarities = torch.empty(len(descriptors), len(layout.pick))
     body = torch.empty(len(descriptors), *shape, dtype=torch.bool)
     batch = zip(rows, descriptors.transpose(1, 2), corners.tolist(), strict=True)
@@ -278,23 +278,21 @@ def _similarities(
         _copy_box(target.local_body, corner[::-1], body[n])
         # the product nodes x cells would take three times as long as cells x nodes
         for (first, last, begin, end), product in zip(layout.groups, products, strict=True):
-            torch.mm(box.view(cells, length)[begin:end], nodes[:, first:last], out=product)
-        torch.index_select(every, 0, layout.pick, out=similarities[n])
+            torch.mm(box.flatten(0, 2)[begin:end], nodes[:, first:last], out=product)
+        torch.index_select(buffer, 0, layout.pick, out=similarities[n])
     return similarities, body.flatten(1)
 
 
 def _copy_box(grid: torch.Tensor, corner: list[int], box: torch.Tensor) -> None:
     """Fill `box` (k, j, i, ...) with the part of `grid` that begins at `corner` (k, j, i); outside `grid`, with 0."""
-    first = [max(low, 0) for low in corner]
-    last = [
-        max(min(low + n, m), f)
-        for low, n, m, f in zip(corner, box.shape, grid.shape, first, strict=False)
-    ]
-    part = grid[first[0] : last[0], first[1] : last[1], first[2] : last[2]]
+    # a slice ends at the grid's end, but a negative index would count from the end
+    inside = (slice(max(k, 0), max(k + n, 0)) for k, n in zip(corner, box.shape, strict=False))
+    part = grid[tuple(inside)]
     if part.shape != box.shape:
         box.zero_()
-        k, j, i = (f - low for f, low in zip(first, corner, strict=True))
-        box = box[k : k + part.shape[0], j : j + part.shape[1], i : i + part.shape[2]]
+        before = [max(-k, 0) for k in corner]  # cells of the box before the grid's first cell
+        filled = (slice(k, k + n) for k, n in zip(before, part.shape, strict=False))
+        box = box[tuple(filled)]
     box.copy_(part)
 
 
@@ -309,19 +307,15 @@ def _agree(
     design = torch.cat([place, torch.ones(len(place), 1, dtype=place.dtype)], dim=1)
     damping = torch.diag(torch.tensor([_SLOPE_PRIOR] * 3 + [1e-9], dtype=place.dtype))
     weight = trust
-    fit = torch.zeros(len(displaced), 4, 3, dtype=place.dtype)
-    error = torch.zeros_like(trust)
     for _ in range(_FIT_ROUNDS):
         weighted = design * weight[..., None]
         fit = torch.linalg.solve(
             weighted.transpose(1, 2) @ design + damping, weighted.transpose(1, 2) @ displaced
         )
         error = (displaced - design @ fit).norm(dim=2)
-        knee = (
-            error.masked_fill(trust == 0, torch.nan)
-            .nanmedian(1, keepdim=True)
-            .values.nan_to_num(_FIT_KNEE_MM)
-        )
-        weight = trust / (1 + (error / knee.clamp_min(_FIT_KNEE_MM)).square())
+        # the median error of the places that count, at least _FIT_KNEE_MM
+        median = error.masked_fill(trust == 0, torch.nan).nanmedian(1, keepdim=True).values
+        knee = median.nan_to_num(_FIT_KNEE_MM).clamp_min(_FIT_KNEE_MM)
+        weight = trust / (1 + (error / knee).square())
     spread = ((error.square() * trust).sum(1) / trust.sum(1).clamp_min(1e-12)).sqrt()
     return fit[:, 3], spread

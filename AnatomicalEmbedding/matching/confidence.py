@@ -13,12 +13,13 @@ from ..embedding.grid_reading import read_linear
 from ..embedding.map import EmbeddingMap
 from ..scan.geometry import mm_to_sides, transform_points
 from .coordinates import CoordinateAnswers
+from .query import Query
 from .status import decide
 from .target_batch import TargetRows
 
 # residual, gap: distance of the answer's coordinate from the point's coordinate, after the first step and at the end.
 # moved: mm from the first answer. edge, end: mm to the target's nearest edge, and to its nearest end along S. sizes:
-# mm^3 of body frame per mm^3 of scan. r, a, s: body coordinate of the point. similarity, spread: see `Evidence`.
+# mm^3 of body frame per mm^3 of scan. r, a, s: body coordinate of the point. similarity, spread: see `evidence_table`.
 EVIDENCE = (
     "residual",
     "gap",
@@ -39,43 +40,40 @@ PLACE = [EVIDENCE.index(axis) for axis in "ras"]  # columns of the point's body 
 _FAR_MM = 60.0  # larger distances to an edge are reduced to this distance
 
 
-class Evidence:
-    """Evidence of n matches, filled in step by step. Values that an effort does not compute stay 0.
+def evidence_table(
+    cells: torch.Tensor,
+    rows: TargetRows,
+    first: CoordinateAnswers,
+    query: Query,
+    similarity: torch.Tensor,
+    spread_mm: torch.Tensor,
+) -> np.ndarray:
+    """Make the table of evidence, (n, len(EVIDENCE)), of n answers: those of one target after the other.
 
-    Attributes:
+    Args:
+        cells: (n, 3) answers, in target cells i, j, k.
+        rows: their targets.
         first: first answers, found by body coordinates.
-        query: (n, 3) body coordinates of the points.
-        template_size: (n,) volume in the body frame that corresponds to 1 mm^3 of the template at the point.
-        similarity: (n,) similarity of descriptors at the point and at the answer.
+        query: values of the template at the points.
+        similarity: (n,) similarity of descriptors at the point and at the answer; 0 if they are not compared.
         spread_mm: (n,) root mean square error of the affine function fitted to the displacements around the point;
-            without descriptors, the vagueness of the answer's place in the map.
+            without descriptors, the vagueness of the answer's place in the map; 0 for effort "fast".
     """
-
-    def __init__(
-        self, first: CoordinateAnswers, query: torch.Tensor, template_size: torch.Tensor
-    ) -> None:
-        self.first = first
-        self.query = query
-        self.template_size = template_size
-        self.similarity = self.spread_mm = torch.zeros(len(query))
-
-    def table(self, cells: torch.Tensor, rows: TargetRows) -> np.ndarray:
-        """Make the table of evidence, (n, len(EVIDENCE)), for answers at `cells` (n, 3), in target cells i, j, k."""
-        values = rows.apply(_coordinate_and_edges, cells)
-        cell_mm = torch.from_numpy(rows.maps[0].cell_mm.copy())
-        moved = ((cells - self.first.cells) * cell_mm).norm(dim=1)
-        gap = (values[:, :3] - self.query).norm(dim=1)
-        first = (
-            self.first.residual,
-            gap,
-            moved,
-            values[:, 3],
-            values[:, 4],
-            self.template_size,
-            self.first.size,
-        )
-        columns = [*first, *self.query.unbind(1), self.similarity, self.spread_mm]
-        return torch.stack([column.double() for column in columns], dim=1).float().numpy()
+    coordinates = query.coordinates.repeat(len(rows.maps), 1)
+    values = rows.apply(_coordinate_and_edges, cells)
+    columns = [  # in the order of EVIDENCE
+        first.residual,
+        (values[:, :3] - coordinates).norm(dim=1),
+        ((cells - first.cells) * rows.cell_mm).norm(dim=1),
+        values[:, 3],
+        values[:, 4],
+        query.sizes.repeat(len(rows.maps)),
+        first.size,
+        *coordinates.unbind(1),
+        similarity,
+        spread_mm,
+    ]
+    return torch.stack([column.double() for column in columns], dim=1).float().numpy()
 
 
 def _coordinate_and_edges(target: EmbeddingMap, cells: torch.Tensor) -> torch.Tensor:
@@ -84,10 +82,10 @@ def _coordinate_and_edges(target: EmbeddingMap, cells: torch.Tensor) -> torch.Te
     mixed = read_linear(target.coordinate_and_body, cells[None].float())[0]
     coordinate = mixed[:, :3] / mixed[:, 3:].clamp_min(1e-6)
     voxel = transform_points(target.cell_to_scan, cells.numpy())
-    axes = target.scan_to_ras[:3, :3]
     sides_mm = mm_to_sides(voxel, target.scan_to_ras, target.scan_shape)
     distance_mm = np.minimum(sides_mm, _FAR_MM * target.unit_mm)
-    ends = np.stack([distance_mm.min(axis=1), distance_mm[:, np.abs(axes[2]).argmax()]], axis=1)
+    upward = np.abs(target.scan_to_ras[2, :3]).argmax()  # the axis i, j or k that changes S most
+    ends = np.stack([distance_mm.min(axis=1), distance_mm[:, upward]], axis=1)
     return torch.cat([coordinate.double(), torch.from_numpy(ends)], dim=1)
 
 
@@ -108,6 +106,7 @@ def judge(
     if calibration is None or calibration.evidence != EVIDENCE or effort not in calibration.forests:
         return {}
     present, within, within_20, error = calibration.forests[effort].predict(evidence).T
+    # the forest counts the error of an absent point as 0: this is the error if the scan shows the point
     expected = error / np.maximum(present, 1e-3)
     stated, within, within_20 = (
         np.clip(share, 1 - _HIGHEST, _HIGHEST) for share in (present, within, within_20)

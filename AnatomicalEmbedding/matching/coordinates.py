@@ -47,8 +47,8 @@ def read_coordinates(
     volume in the body frame that corresponds to 1 mm^3 of the template at the point.
     """
     sampled = torch.from_numpy(template.sample(points_ras))
-    cells = torch.from_numpy(transform_points(template.ras_to_cell, points_ras))
-    fit = fit_around(TargetRows((template,), (len(cells),)), cells)
+    rows = TargetRows.each([template], len(points_ras))
+    fit = fit_around(rows, template.cells_at(points_ras))
     return torch.where(fit.supported[:, None], fit.value, sampled), torch.linalg.det(fit.slope)
 
 
@@ -56,10 +56,10 @@ def find_coordinates(coordinates: torch.Tensor, rows: TargetRows) -> CoordinateA
     """Find the places of n >= 1 body coordinates (n, 3). rows: target of each coordinate; all have body cells."""
     query = coordinates.double()
     cells = rows.apply(_nearest_cell, query.float()).double()
-    residual = size = torch.empty(0)
     for _ in range(_FITS):
-        cells, residual, size = _step(query, cells, rows)
-    return CoordinateAnswers(cells, residual, size)
+        answers = _step(query, cells, rows)
+        cells = answers.cells
+    return answers
 
 
 def _nearest_cell(target: EmbeddingMap, query: torch.Tensor) -> torch.Tensor:
@@ -69,16 +69,12 @@ def _nearest_cell(target: EmbeddingMap, query: torch.Tensor) -> torch.Tensor:
     return target.body_index[nearest_rows(query - middle, cells, norms)]
 
 
-def _step(
-    query: torch.Tensor, start: torch.Tensor, rows: TargetRows
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def _step(query: torch.Tensor, start: torch.Tensor, rows: TargetRows) -> CoordinateAnswers:
     """Move each place `start` (n, 3), in cells, to where the body coordinate equals the same row of `query` (n, 3).
 
-    Solves value + slope @ d = query for the move d. Damping keeps d short where the coordinate hardly changes. Returns
-    the moved places (n, 3), in cells and always in the body; the remaining distances (n,), mm, from `query`; and the
-    determinants (n,) of the slopes.
+    Solves value + slope @ d = query for the move d, mm, by damped least squares: damping keeps d short where the
+    coordinate hardly changes. The moved places lie in the body.
     """
-    cell_mm = torch.from_numpy(rows.maps[0].cell_mm.copy())
     fit = fit_around(rows, start)
     square = fit.slope.transpose(1, 2) @ fit.slope
     ridge = _RIDGE * square.diagonal(dim1=1, dim2=2).mean(1) + 1e-12
@@ -87,9 +83,9 @@ def _step(
     move = torch.linalg.solve(damped, (fit.slope.transpose(1, 2) @ difference[..., None]))[..., 0]
     farthest_mm = _MAX_MOVE_MM * rows.maps[0].unit_mm
     move = move * (farthest_mm / move.norm(dim=1, keepdim=True).clamp_min(farthest_mm))
-    place = rows.apply(into_body, start + move / cell_mm)
-    residual = difference - (fit.slope @ ((place - start) * cell_mm)[..., None])[..., 0]
-    return place, residual.norm(dim=1), torch.linalg.det(fit.slope)
+    place = rows.apply(into_body, start + move / rows.cell_mm)
+    residual = difference - (fit.slope @ ((place - start) * rows.cell_mm)[..., None])[..., 0]
+    return CoordinateAnswers(place, residual.norm(dim=1), torch.linalg.det(fit.slope))
 
 
 def into_body(target: EmbeddingMap, place: torch.Tensor) -> torch.Tensor:
@@ -101,15 +97,13 @@ def into_body(target: EmbeddingMap, place: torch.Tensor) -> torch.Tensor:
     beyond = ~(inside & target.body.flatten()[row])
     if beyond.any():
         index = target.body_index
-        cell_mm = torch.from_numpy(target.cell_mm.copy())
+        cell_mm = torch.tensor(target.cell_mm)
         body = (index * cell_mm).float()
-        nearest = index[
-            nearest_rows((place[beyond] * cell_mm).float(), body, body.square().sum(1) / 2)
-        ]
+        half_squares = body.square().sum(1) / 2
+        nearest = index[nearest_rows((place[beyond] * cell_mm).float(), body, half_squares)]
         place = place.clone()
-        place[beyond] = torch.minimum(
-            torch.maximum(place[beyond], nearest - _HALF_CELL), nearest + _HALF_CELL
-        )
+        # the nearest place that still rounds to this cell
+        place[beyond] = place[beyond].clamp(nearest - _HALF_CELL, nearest + _HALF_CELL)
     ijk = transform_points(target.cell_to_scan, place.numpy())
     ijk = np.clip(ijk, -0.5, np.array(target.scan_shape[::-1]) - 0.5)
     return torch.from_numpy(transform_points(target.scan_to_cell, ijk))

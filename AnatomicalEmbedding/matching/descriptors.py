@@ -41,8 +41,10 @@ def refine(
     size = max(1, _CHUNK_SIMILARITIES // (int(np.prod(2 * reach + 1)) * query.shape[1]))
     first = to_parts(cells.double(), 2)  # in half cells
     parts = [
-        _peak_near(q, f, reach, torch.from_numpy(local_mm), part)
-        for q, f, part in zip(query.split(size), first.split(size), rows.split(size), strict=True)
+        _peak_near(
+            query[batch], first[batch], reach, torch.from_numpy(local_mm), rows.select(batch)
+        )
+        for batch in torch.arange(len(query)).split(size)
     ]
     places, similarity = (torch.cat(values) for values in zip(*parts, strict=True))
     return to_cells(places, 2), similarity

@@ -11,7 +11,14 @@ from functools import cache
 
 import torch
 
-from ..embedding.grid_reading import flat_index, peak_offsets, read_linear, to_parts
+from ..embedding.grid_reading import (
+    box_offsets,
+    flat_index,
+    peak_offsets,
+    reach_of,
+    read_linear,
+    to_parts,
+)
 from ..embedding.map import EmbeddingMap
 from .target_batch import TargetRows
 
@@ -38,7 +45,7 @@ class _Layout:
     (d * m,) row of `box` to read, for each move and each compared voxel.
     """
 
-    def __init__(self, voxel_mm: tuple[float, float, float]) -> None:
+    def __init__(self, voxel_mm: tuple[float, ...]) -> None:
         mm = torch.tensor(voxel_mm)
         self.moves = _ball(mm, _SEARCH_MM)
         every = _ball(mm, _WINDOW_MM)
@@ -50,20 +57,19 @@ class _Layout:
         self.cost = _PRIOR_WEIGHT * (self.moves * mm).square().sum(1) / _PRIOR_MM**2
         self.far = torch.cdist(self.moves * mm, self.moves * mm) > _APART_MM
         reach = self.window.amax(0) + self.moves.amax(0)
-        size = (2 * reach + 1).long()
-        axes = [torch.arange(-int(r), int(r) + 1) for r in reach.flip(0)]
-        self.box = torch.cartesian_prod(*axes).flip(1)
-        voxels = (self.moves[:, None] + self.window + reach).long()
+        size = 2 * reach + 1
+        self.box = box_offsets(reach.flip(0)).flip(1)
+        voxels = self.moves[:, None] + self.window + reach
         self.cell = flat_index(voxels, size.tolist()[::-1])[0].flatten()
-        farthest = self.moves.amax(0).long()
+        farthest = self.moves.amax(0)
         self.shape = (2 * farthest + 1).tolist()
-        i, j, k = (self.moves.long() + farthest).unbind(1)
+        i, j, k = (self.moves + farthest).unbind(1)
         self.place = (i * self.shape[1] + j) * self.shape[2] + k
 
 
 def _ball(mm: torch.Tensor, radius_mm: float) -> torch.Tensor:
-    axes = [torch.arange(-int(radius_mm // m), int(radius_mm // m) + 1.0) for m in mm.tolist()]
-    every = torch.cartesian_prod(*axes)
+    """Return the offsets (n, 3), voxels i, j, k, of the voxels in a ball. mm: (3,) size of a voxel."""
+    every = box_offsets(reach_of(radius_mm, mm.numpy()))
     return every[(every * mm).norm(dim=1) <= radius_mm]
 
 
@@ -94,22 +100,22 @@ def sharpen(windows: torch.Tensor, rows: TargetRows, cells: torch.Tensor) -> tor
     values = torch.empty(len(layout.cell))
     for n, (target, window, cell) in enumerate(zip(rows, windows, cells.split(1), strict=True)):
         torch.index_select(_read(target, cell, layout.box)[0], 0, layout.cell, out=values)
-        moved = values.view(len(layout.moves), -1)
+        moved = values.view(len(layout.moves), -1)  # (d, m): the window at each move
         product, mean = (moved @ torch.stack([window, layout.weight], dim=1)).unbind(1)
         spread = moved.square() @ layout.weight - mean.square()
         correlation[n] = product / (spread.clamp_min(0) + _FLAT).sqrt()
-    judged = correlation - layout.cost
+    judged = correlation - layout.cost  # (n, d)
     best = judged.argmax(1)
     row = torch.arange(len(best))
+    # (n,): the best move that is far from the best one; then the share of the move that the answer makes, 0 to 1
     competitor = judged.masked_fill(~layout.far[best], -torch.inf).amax(1)
     clear = ((judged[row, best] - competitor - _UNCLEAR) / (_CLEAR - _UNCLEAR)).clamp(0, 1)
     clear = clear * (correlation[row, best] >= _ALIKE)
+    # the peak is located between voxels in a grid that has all moves, and -inf elsewhere
     in_box = torch.full((len(best), math.prod(layout.shape)), -torch.inf)
     in_box[:, layout.place] = judged
-    move = (layout.moves[best] + peak_offsets(in_box, layout.place[best], layout.shape)) * clear[
-        :, None
-    ]
-    return cells + move.double() / voxels_per_cell
+    move = layout.moves[best] + peak_offsets(in_box, layout.place[best], layout.shape)
+    return cells + (move * clear[:, None]).double() / voxels_per_cell
 
 
 def _read(embedding: EmbeddingMap, cells: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:

@@ -7,7 +7,6 @@ import torch
 
 from ..embedding.grid_reading import box_offsets, flat_index, reach_of
 from ..embedding.map import EmbeddingMap
-from ..scan.geometry import transform_points
 from .target_batch import TargetRows
 
 _RADIUS_MM = 24.0  # cells within this distance of a place take part in the fit
@@ -41,9 +40,8 @@ def coordinate_slopes(embedding: EmbeddingMap, points_ras: np.ndarray) -> np.nda
         embedding: map of the scan.
         points_ras: (n, 3) RAS mm.
     """
-    cells = torch.from_numpy(transform_points(embedding.ras_to_cell, points_ras))
-    rows = TargetRows((embedding,), (len(cells),))
-    return fit_around(rows, cells, _DIRECTION_RADIUS_MM).slope.numpy()
+    rows = TargetRows.each([embedding], len(points_ras))
+    return fit_around(rows, embedding.cells_at(points_ras), _DIRECTION_RADIUS_MM).slope.numpy()
 
 
 def fit_around(rows: TargetRows, cells: torch.Tensor, radius_mm: float = _RADIUS_MM) -> LocalAffine:
@@ -54,13 +52,12 @@ def fit_around(rows: TargetRows, cells: torch.Tensor, radius_mm: float = _RADIUS
         cells: (n, 3) places, in cell indices.
         radius_mm: cells within this distance of a place take part.
     """
-    cell_mm = torch.from_numpy(rows.maps[0].cell_mm.copy())
     radius_mm *= rows.maps[0].unit_mm
     cells = cells.double()
     sigma_mm = radius_mm * _SIGMA_MM / _RADIUS_MM
     around = cells.round().long()[:, None] + box_offsets(reach_of(radius_mm, rows.maps[0].cell_mm))
     values = rows.apply(_coordinates_and_body, around).double()
-    distance_mm = (around - cells[:, None]) * cell_mm
+    distance_mm = (around - cells[:, None]) * rows.cell_mm
     weight = torch.exp(-distance_mm.square().sum(-1) / (2 * sigma_mm**2)) * values[..., 3]
     design = torch.cat([distance_mm, torch.ones_like(distance_mm[..., :1])], dim=-1)
     weighted = (design * weight[..., None]).transpose(1, 2)

@@ -6,7 +6,7 @@ around the point improve the first answer (`blocks`). The effort "fast" uses the
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from ..spine.average import near_spine
 from ..spine.comparison import PointLevels, read_candidates, read_levels
 from . import EFFORTS, descriptors
 from .blocks import match_blocks
-from .confidence import PLACE, Evidence, judge
+from .confidence import PLACE, evidence_table, judge
 from .coordinates import find_coordinates, into_body
 from .image_step import read_windows, sharpen
 from .query import Query, read_query
@@ -74,21 +74,18 @@ class Matches:
         """Return a row of `table` if `index` is a number; return Matches for a slice, a mask or a list of numbers."""
         if isinstance(index, int | np.integer):
             return self[[range(len(self))[index]]].table()[0]
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
         return Matches(
             **{
                 name: None if column is None else np.asarray(column)[index]
-                for name, column in values.items()
+                for name, column in vars(self).items()
             }
         )
 
     def __repr__(self) -> str:
-        counts = (
-            {}
-            if self.status is None
-            else dict(zip(*np.unique(self.status, return_counts=True), strict=True))
-        )
-        return f"Matches({len(self)} points{''.join(f', {count} {name}' for name, count in counts.items())})"
+        statuses = np.empty(0) if self.status is None else self.status
+        names_and_counts = zip(*np.unique(statuses, return_counts=True), strict=True)
+        counts = "".join(f", {count} {name}" for name, count in names_and_counts)
+        return f"Matches({len(self)} points{counts})"
 
     @property
     def points_lps(self) -> np.ndarray:
@@ -151,6 +148,7 @@ def match_all(
     """
     _check(effort, targets, template.provenance.weights_hash)
     points_ras = as_points(points_ras)
+    # memory limits points x targets of a batch: `size` points in `together` targets
     size = max(1, min(len(points_ras), _BATCH_POINTS))
     together = max(1, _BATCH_POINTS // size)
     matches = []
@@ -167,7 +165,7 @@ def match_all(
 def _match(
     template: EmbeddingMap, points_ras: np.ndarray, targets: Sequence[EmbeddingMap], effort: str
 ) -> list[Matches]:
-    """Match one batch of points."""
+    """Match one batch of points. Returns the Matches of each target."""
     if not len(points_ras):
         return [Matches(np.empty((0, 3)), np.empty(0)) for _ in targets]
     if template.local is None or any(target.local is None for target in targets):
@@ -178,9 +176,7 @@ def _match(
         embedding.image is not None for embedding in (template, *targets)
     )
     if has_images and effort == "standard":
-        windows = read_windows(
-            template, torch.from_numpy(transform_points(template.ras_to_cell, points_ras))
-        )
+        windows = read_windows(template, template.cells_at(points_ras))
     return _answers(query, targets, effort, template.calibration, windows)
 
 
@@ -215,10 +211,16 @@ def _answers(
     calibration: Calibration | None,
     windows: torch.Tensor | None = None,
 ) -> list[Matches]:
-    """Return the Matches of each target. windows: (n, m), from `read_windows`; None if no images are compared."""
+    """Return the Matches of each target.
+
+    Args:
+        query: values of the template at its n points, at least one.
+        calibration: of the weights; None leaves out status, errors and probabilities.
+        windows: (n, m), from `read_windows`; None if no images are compared.
+    """
     rows = TargetRows.each(targets, len(query.coordinates))
-    cells, score, evidence = _find(query, rows, effort)
-    table = evidence.table(cells, rows)  # of the answers before the images are compared
+    # the evidence is that of the answers before the images are compared
+    cells, score, table = _find(query, rows, effort)
     if windows is not None:
         cells = rows.apply(into_body, sharpen(windows.repeat(len(targets), 1), rows, cells))
     parts = zip(targets, cells.split(rows.counts), strict=True)
@@ -226,39 +228,43 @@ def _answers(
         [transform_points(target.cell_to_ras, part.numpy()) for target, part in parts]
     )
     columns = {"points_ras": places, "score": score.clamp(0, 1).double().numpy(), "evidence": table}
-    columns["levels"] = _levels(query, places, columns["score"], table[:, PLACE], rows, effort)
+    columns["levels"] = _levels(query, places, columns["score"], table[:, PLACE], targets, effort)
     columns |= judge(table, calibration, effort, targets[0].unit_mm)
     if "status" in columns:
         columns["status"] = at_most_uncertain(columns["status"], columns["levels"] != "")
-    split = {name: np.split(values, len(targets)) for name, values in columns.items()}
-    return [
-        Matches(**dict(zip(split, values, strict=True)))
-        for values in zip(*split.values(), strict=True)
-    ]
+    in_all_targets = Matches(**columns)
+    count = len(query.coordinates)
+    return [in_all_targets[n : n + count] for n in range(0, len(in_all_targets), count)]
 
 
 def _find(
     query: Query, rows: TargetRows, effort: str
-) -> tuple[torch.Tensor, torch.Tensor, Evidence]:
-    """Return three things about the n answers, one for each point in each target: places (n, 3), as body cells of the
-    target; scores (n,); and the evidence, from which the errors of the answers are estimated."""
+) -> tuple[torch.Tensor, torch.Tensor, np.ndarray]:
+    """Find the n answers, one for each point in each target; the rows are those of one target after the other.
+
+    Returns the places (n, 3), in cells of the target and in its body; the scores (n,); and the table of evidence, from
+    which the errors of the answers are estimated.
+    """
     times = len(rows.maps)
-    coordinates = query.coordinates.repeat(times, 1)
-    first = find_coordinates(coordinates, rows)
-    evidence = Evidence(first, coordinates, query.sizes.repeat(times))
+    first = find_coordinates(query.coordinates.repeat(times, 1), rows)
+    similarity = spread_mm = torch.zeros(len(first.cells))
     if effort == "coordinates":
-        evidence.spread_mm = rows.apply(EmbeddingMap.vagueness_at, first.cells)
+        spread_mm = rows.apply(EmbeddingMap.vagueness_at, first.cells)
         metric = rows.maps[0].provenance.metric
         scale = _SCORE_MM if metric else 0.1 * float(rows.maps[0].body_cells[1].std())
-        return first.cells, torch.exp(-first.residual / scale), evidence
-    if effort == "fast":
-        cells, score = descriptors.refine(query.descriptors.repeat(times, 1), rows, first.cells)
-        evidence.similarity = score
-        return rows.apply(into_body, cells), score, evidence
-    answers = match_blocks(query.blocks.repeat(times), rows, first.cells)
-    evidence.similarity = answers.similarity
-    evidence.spread_mm = answers.spread_mm
-    return rows.apply(into_body, answers.cells), answers.similarity, evidence
+        cells = first.cells
+        score = torch.exp(-first.residual / scale)
+    elif effort == "fast":
+        points = query.descriptors.repeat(times, 1)
+        cells, similarity = descriptors.refine(points, rows, first.cells)
+        cells = rows.apply(into_body, cells)
+        score = similarity
+    else:
+        answers = match_blocks(query.blocks.repeat(times), rows, first.cells)
+        cells = rows.apply(into_body, answers.cells)
+        score = similarity = answers.similarity
+        spread_mm = answers.spread_mm
+    return cells, score, evidence_table(cells, rows, first, query, similarity, spread_mm)
 
 
 def _levels(
@@ -266,7 +272,7 @@ def _levels(
     points_ras: np.ndarray,
     score: np.ndarray,
     coordinates: np.ndarray,
-    rows: TargetRows,
+    targets: Sequence[EmbeddingMap],
     effort: str,
 ) -> np.ndarray:
     """Return (n,) texts: the two possible levels of an answer near the spine if its level is uncertain, else "".
@@ -280,17 +286,15 @@ def _levels(
         coordinates: (n, 3) their body coordinates.
     """
     texts = np.full(len(score), "", dtype="<U10")
-    if not rows.maps[0].provenance.metric:
+    if not targets[0].provenance.metric:
         return texts
     is_doubtful = near_spine(coordinates)
     if effort == "standard":
         is_doubtful &= score < SAME_TISSUE
     if not is_doubtful.any():
         return texts
-    bounds = np.cumsum(rows.counts)[:-1]
-    parts = list(
-        zip(rows.maps, np.split(points_ras, bounds), np.split(coordinates, bounds), strict=True)
-    )
+    places, bodies = (np.split(values, len(targets)) for values in (points_ras, coordinates))
+    parts = list(zip(targets, places, bodies, strict=True))  # one for each target
     if query.levels is not None:
         levels = [
             read_levels(target.spine, spine_ends(target), points) for target, points, _ in parts
@@ -298,13 +302,13 @@ def _levels(
         is_doubtful &= ~PointLevels.join([query.levels] * len(levels)).agree(
             PointLevels.join(levels)
         )
-    if is_doubtful.any():
-        candidates = [read_candidates(target.spine, points, body) for target, points, body in parts]
-        texts[is_doubtful] = np.concatenate(candidates)[is_doubtful]
+    candidates = [read_candidates(target.spine, points, body) for target, points, body in parts]
+    texts[is_doubtful] = np.concatenate(candidates)[is_doubtful]
     return texts
 
 
 def _check(effort: str, targets: Sequence[EmbeddingMap], weights_hash: str) -> None:
+    """Raise the errors of `match_all`, except PointsError. weights_hash: of the template's map."""
     if effort not in EFFORTS:
         raise AnatomicalEmbeddingError(
             f"effort {effort!r} is unknown; choose one of {', '.join(EFFORTS)}."
@@ -320,12 +324,11 @@ def _check(effort: str, targets: Sequence[EmbeddingMap], weights_hash: str) -> N
 
 
 def join_matches(parts: Sequence[Matches]) -> Matches:
-    """Join matches in one target."""
-    if len(parts) == 1:
-        return parts[0]
-    values = {
-        field.name: [getattr(part, field.name) for part in parts] for field in fields(Matches)
-    }
+    """Join matches in one target. A column that is None must be None in all parts."""
+    columns = {name: [vars(part)[name] for part in parts] for name in vars(parts[0])}
     return Matches(
-        **{name: None if v[0] is None else np.concatenate(v) for name, v in values.items()}
+        **{
+            name: None if values[0] is None else np.concatenate(values)
+            for name, values in columns.items()
+        }
     )

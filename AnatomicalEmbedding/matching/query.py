@@ -12,7 +12,6 @@ from ..embedding.map import EmbeddingMap
 from ..embedding.spine_reading import spine_ends
 from ..embedding.tensor_files import check_size
 from ..errors import PointsError
-from ..scan.geometry import transform_points
 from ..spine.average import near_spine
 from ..spine.comparison import PointLevels, read_levels
 from .blocks import Blocks, describe_blocks
@@ -56,9 +55,7 @@ def read_query(template: EmbeddingMap, points_ras: np.ndarray, effort: str = "st
     if template.local is not None and effort == "fast":
         descriptors = template.describe(points_ras)
     elif template.local is not None and effort != "coordinates":
-        blocks = describe_blocks(
-            template, torch.from_numpy(transform_points(template.ras_to_cell, points_ras))
-        )
+        blocks = describe_blocks(template, template.cells_at(points_ras))
     ends = spine_ends(template) if near_spine(coordinates.float().numpy()).any() else {}
     levels = read_levels(template.spine, ends, points_ras)
     return Query(template.provenance.weights_hash, coordinates, sizes, descriptors, blocks, levels)
@@ -119,20 +116,21 @@ def join_queries(parts: list[Query]) -> Query:
         raise PointsError(
             "only some examples have descriptors; make all examples again with the same effort."
         )
-    first = parts[0]
-    blocks = None
-    if first.blocks is not None:
-        described, in_body = zip(
-            *((part.blocks.descriptors, part.blocks.in_body) for part in parts), strict=True
+    descriptors = blocks = levels = None
+    if parts[0].descriptors is not None:
+        descriptors = torch.cat([part.descriptors for part in parts])
+    if parts[0].blocks is not None:
+        blocks = Blocks(
+            torch.cat([part.blocks.descriptors for part in parts]),
+            torch.cat([part.blocks.in_body for part in parts]),
         )
-        blocks = Blocks(torch.cat(described), torch.cat(in_body))
+    if all(part.levels is not None for part in parts):
+        levels = PointLevels.join([part.levels for part in parts])
     return Query(
-        first.weights_hash,
+        parts[0].weights_hash,
         torch.cat([part.coordinates for part in parts]),
         torch.cat([part.sizes for part in parts]),
-        None if first.descriptors is None else torch.cat([part.descriptors for part in parts]),
+        descriptors,
         blocks,
-        None
-        if any(part.levels is None for part in parts)
-        else PointLevels.join([part.levels for part in parts]),
+        levels,
     )

@@ -7,8 +7,6 @@
 A place that the user describes in words is inside the scan, partly in the scan, outside the scan, or uncertain.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -47,8 +45,8 @@ def decimals(unit_mm: float) -> int:
     return max(0, math.ceil(-math.log10(unit_mm)))
 
 
-def at_most_uncertain(status: np.ndarray, doubtful: np.ndarray) -> np.ndarray:
-    """Change "matched" to "uncertain" where `doubtful` (n,) is True. Returns the new statuses (n,)."""
+def at_most_uncertain(status: np.ndarray, doubtful: np.ndarray | bool) -> np.ndarray:
+    """Change "matched" to "uncertain" where `doubtful`, (n,) or one for all, is True. Returns the statuses (n,)."""
     return np.where(doubtful & (status == MATCHED), UNCERTAIN, status)
 
 

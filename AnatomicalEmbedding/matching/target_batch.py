@@ -28,7 +28,13 @@ class TargetRows:
 
     @classmethod
     def each(cls, maps: Sequence[EmbeddingMap], count: int) -> TargetRows:
+        """Make a batch of `count` rows for each map."""
         return cls(tuple(maps), (count,) * len(maps))
+
+    @property
+    def cell_mm(self) -> torch.Tensor:
+        """(3,) float64 mm, the size of a cell along R, A, S, which is the same in all maps."""
+        return torch.tensor(self.maps[0].cell_mm)
 
     def apply(self, function: Callable[..., _Result], *tensors: torch.Tensor) -> _Result:
         """Call `function(map, *rows)` for each map that has rows, and join the results.
@@ -43,8 +49,6 @@ class TargetRows:
         calls = list(zip(self.maps, rows_of_maps, strict=True))
         calls = [(embedding, rows) for embedding, rows in calls if len(rows[0])] or calls[:1]
         results: list[Any] = [function(embedding, *rows) for embedding, rows in calls]
-        if len(results) == 1:
-            return results[0]
         if isinstance(results[0], tuple):
             joined: Any = tuple(torch.cat(values) for values in zip(*results, strict=True))
             return joined
@@ -53,18 +57,9 @@ class TargetRows:
     def select(self, index: torch.Tensor) -> TargetRows:
         """Return a batch of the rows with the numbers in `index`. The numbers must be ascending."""
         ends = torch.tensor(self.counts).cumsum(0)
-        before = torch.searchsorted(index, ends).tolist()
-        return TargetRows(
-            self.maps, tuple(end - start for start, end in zip([0, *before], before, strict=False))
-        )
-
-    def split(self, size: int) -> list[TargetRows]:
-        """Split into batches of `size` rows; the last batch may be smaller."""
-        total = sum(self.counts)
-        return [
-            self.select(torch.arange(total)[start : start + size])
-            for start in range(0, total, size)
-        ]
+        # for each map, how many numbers of `index` belong to it or to a map before
+        chosen = torch.searchsorted(index, ends)
+        return TargetRows(self.maps, tuple(chosen.diff(prepend=chosen.new_zeros(1)).tolist()))
 
     def __iter__(self) -> Iterator[EmbeddingMap]:
         for embedding, count in zip(self.maps, self.counts, strict=True):

@@ -83,7 +83,7 @@ def match_grid(
     matches = match(fixed, points, moving)
     chosen, trust = _trust(matches)
     height_known = np.full(len(points), True) if matches.status is None else matches.levels == ""
-    sure = chosen & height_known
+    sure = chosen & height_known  # at the right vertebra, or away from the spine
     alike = float((matches.score[sure] >= SAME_TISSUE).sum()) / max(int(sure.sum()), 1)
     if not uncertain_levels:
         chosen = sure
@@ -177,6 +177,7 @@ def _affine(
     """
     middles, spread = _moments(source, target, weight)
     _, source_spread = _moments(source, source, weight)
+    # the least-squares solution is spread @ inv(source_spread); the prior is that of a rotation
     prior = max(doubt_mm, _LEAST_DOUBT_MM) ** 2
     goal = spread + prior * _turn(spread)
     return _about(middles, goal @ np.linalg.inv(source_spread + prior * np.eye(3)))
@@ -200,6 +201,7 @@ def _moments(
 def _turn(spread: np.ndarray) -> np.ndarray:
     """Return the least-squares rotation of source to target (Kabsch 1976). spread: covariance from `_moments`."""
     u, _, vt = np.linalg.svd(spread)
+    # the sign prevents a reflection
     return u @ np.diag([1.0, 1.0, np.sign(np.linalg.det(u @ vt))]) @ vt
 
 

@@ -135,15 +135,6 @@ def evidence_at_nodes(fixed: Picture, moving: Picture, nodes: Places) -> torch.T
     return torch.stack([*values, *nodes.doubts, 1 - small[5]])
 
 
-def _slopes(nodes: Places) -> torch.Tensor:
-    """Compute how the answers change along R, A and S, per mm: (k, j, i, 3, 3), the Jacobian, transposed."""
-    slopes = [
-        torch.gradient(nodes.places, spacing=mm, dim=3 - n)[0]
-        for n, mm in enumerate(nodes.lattice.spacing_mm)
-    ]
-    return torch.stack(slopes).permute(2, 3, 4, 0, 1)
-
-
 def _correlation(moments: torch.Tensor) -> torch.Tensor:
     """Correlate two images a, b. moments: (5 or more, ...) means of a, b, a * a, b * b and a * b in a window."""
     a, b, aa, bb, ab = moments[:5]
@@ -172,6 +163,7 @@ def measure(
     Args:
         matches, evidence, pictures, nodes: of both directions; the evidence belongs to the answers `nodes`.
     """
+    # masks of the nodes (k, j, i) of each direction: nodes that count, and those of them in compact bone
     compared = [
         picture.body & (values[_BEYOND] < _MOST_BEYOND) & (values[_TEXTURE] > _LEAST_TEXTURE)
         for values, picture in zip(evidence, pictures, strict=True)
@@ -209,8 +201,12 @@ def check_measures(measured: Mapping[str, float]) -> None:
     """Raise NotSamePatientError, with all that speaks against one patient, if the scans are those of strangers."""
     if support(measured) > 0:
         return
-    against = {name: value for name, value in measured.items() if MEASURES[name].counts(value) < 0}
-    raise _refusal("; ".join(MEASURES[name].text.format(value) for name, value in against.items()))
+    reasons = [
+        MEASURES[name].text.format(value)
+        for name, value in measured.items()
+        if MEASURES[name].counts(value) < 0
+    ]
+    raise _refusal("; ".join(reasons))
 
 
 def _stretches(places: Places, bone: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -218,17 +214,26 @@ def _stretches(places: Places, bone: torch.Tensor) -> tuple[torch.Tensor, torch.
 
     bone: (k, j, i) bool, the nodes in compact bone.
     """
-    slopes = _slopes(places).flatten(3).permute(3, 0, 1, 2)  # (9, k, j, i)
+    # (9, k, j, i), the transposed Jacobian: how the answers change along R, then along A, then along S, per mm
+    slopes = torch.cat(
+        [
+            torch.gradient(places.places, spacing=mm, dim=3 - axis)[0]
+            for axis, mm in enumerate(places.lattice.spacing_mm)
+        ]
+    )
     counted = bone.float()[None]
     mean = windowed(torch.cat([slopes * counted, counted])[None])[0]
-    around = mean[:-1] / mean[-1:].clamp_min(1e-6)
+    around = mean[:-1] / mean[-1:].clamp_min(1e-6)  # means over the bone in the window
+    # singular values of a Jacobian: by which factors it stretches, the largest first
     small, wide = (
-        torch.linalg.svdvals(gradient[:, bone].T.reshape(-1, 3, 3)) for gradient in (slopes, around)
+        torch.linalg.svdvals(jacobians[:, bone].T.reshape(-1, 3, 3))
+        for jacobians in (slopes, around)
     )
     return small[:, 0] - small[:, 2], wide[:, 0] - wide[:, 2]
 
 
 def _refusal(reason: str) -> NotSamePatientError:
+    """Return the error for scans that do not show one patient. reason: what speaks against it."""
     return NotSamePatientError(
         f"the scans seem not to show the same region of one patient: {reason}; choose two scans of one patient, or "
         "match the points as in scans of different patients."

@@ -19,7 +19,7 @@ import torch
 
 from ..embedding.calibration import SUFFIX, Calibration
 from ..embedding.grid_reading import read_rows, rows_of
-from ..embedding.map import EmbeddingMap, as_points
+from ..embedding.map import EmbeddingMap, as_points, check_inside
 from ..embedding.map_file import check_matrices
 from ..embedding.tensor_files import (
     DAMAGED,
@@ -28,7 +28,7 @@ from ..embedding.tensor_files import (
     read_tensor_file,
     write_tensor_file,
 )
-from ..errors import CancelledError, MapError, PointsError
+from ..errors import CancelledError, MapError
 from ..fields.spline import Lattice
 from ..matching.match import Matches
 from ..matching.status import ABSENT, UNCERTAIN, decide
@@ -150,7 +150,10 @@ class Correspondence:
         Raises:
             PointsError: a point lies outside the template.
         """
-        places, evidence = self.read(points_ras)
+        points = as_points(points_ras)
+        is_inside = in_grid(self.forward.voxels(points), self.forward.scan_shape)
+        check_inside(points, is_inside, "the template")
+        places, evidence = self._answers(points)
         score = np.clip(evidence[:, EVIDENCE.index("similarity")], 0, 1)
         if not len(places):
             return Matches(places, score)
@@ -160,7 +163,8 @@ class Correspondence:
         shares = np.where(outside, 0.0, predictions[:, :3].T)
         present = shares[0]
         expected = _REAL * predictions[:, 3] / np.maximum(present, _LEAST_PRESENT)
-        expected = expected + self._unknown_mm(points_ras, present)
+        expected = expected + self._unknown_mm(points, present)
+        # the forest saw more changed tissue than usual scans have: make it rarer (Bayes' rule)
         rare = 1 / (present + (1 - present) * _RARE)
         stated, within, near_20 = np.clip(shares * rare, 1 - _HIGHEST, _HIGHEST)
         levels = np.full(len(places), "", dtype="<U10")
@@ -179,31 +183,22 @@ class Correspondence:
         changed = np.flatnonzero(present < _CHANGED)
         if not len(changed):
             return unknown
-        lost = (
-            1 - present[changed]
-        )  # chance that the tissue has changed from the point out to the shell
+        # chance that the tissue has changed from the point out to the shell
+        lost = 1 - present[changed]
         unknown[changed] = lost * _SHELL_MM
         for shell in range(1, _SHELLS + 1):
-            around = as_points(points_ras)[changed, None] + _AROUND * (shell * _SHELL_MM)
+            around = points_ras[changed, None] + _AROUND * (shell * _SHELL_MM)
             _, evidence = self._answers(around.reshape(-1, 3))
             unchanged = calibration().forests[FOREST].predict(evidence)[:, 0]
             lost *= 1 - unchanged.reshape(len(changed), -1).mean(axis=1)
             unknown[changed] += lost * _SHELL_MM
         return _DEPTH * unknown
 
-    def read(self, points_ras: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Read answers (N, 3), RAS mm in the target, and their evidence (N, len(EVIDENCE)). Errors: as in `points`."""
-        points = as_points(points_ras)
-        outside = ~in_grid(self.forward.voxels(points), self.forward.scan_shape)
-        if outside.any():
-            r, a, s = points[np.argmax(outside)]
-            raise PointsError(
-                f"point ({r:.1f}, {a:.1f}, {s:.1f}) RAS mm lies outside the template; choose a point inside this scan."
-            )
-        return self._answers(points)
-
     def _answers(self, points_ras: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Do as `read`, but without the check that the points lie in the template."""
+        """Return answers (N, 3), RAS mm in the target, and their evidence (N, len(EVIDENCE)), float32.
+
+        points_ras: (N, 3) RAS mm; outside the template, the answers of its border are continued.
+        """
         places, stored = self.forward.at(points_ras)
         return places, np.column_stack([stored, self.backward.edge_mm(places)]).astype(np.float32)
 

@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 
 from ..embedding.coverage import cell_points, robust_affine
-from ..embedding.grid_reading import peak_offsets
+from ..embedding.grid_reading import peak_offsets, sample_positions
 from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError
 from ..fields.spline import Lattice, SplineField
@@ -85,10 +85,10 @@ class FilmPair:
 
     def points(self, points_ras: np.ndarray) -> Matches:
         """Find points (n, 3), RAS mm of the template, in the target."""
+        # places are replaced by those of the whole displacement, but the expected errors are those of the matches
         matches = match_all(self.template, points_ras, [self.target], self.effort)[0]
         if matches.status is not None:
-            status = at_most_uncertain(matches.status, np.full(len(matches), True))
-            matches = replace(matches, status=status)
+            matches = replace(matches, status=at_most_uncertain(matches.status, True))
         if self.transform is None:
             return matches
         places = self.transform.transform_points(points_ras)
@@ -130,10 +130,6 @@ class FilmPair:
         """Register the films in both directions; `transform` keeps the result."""
         for pair in (self, self.inverse()):
             _ = pair.transform
-
-    def of_one_patient(self) -> Self:
-        """Return the pair for films that are known to show one patient's chest."""
-        return replace(self, same_patient=True)
 
 
 def register_films(template: EmbeddingMap, target: EmbeddingMap) -> FilmTransform:
@@ -199,10 +195,8 @@ class _Plane:
     def read(self, places_ras: np.ndarray, shape: torch.Size) -> torch.Tensor:
         """Return the vectors at places (n, 3) RAS mm, and 1.0 if they are shown: (c + 1, *shape); 0 elsewhere."""
         index = (places_ras - self.first_ras)[:, [0, 2]] / self.step_mm  # i, k
-        positions = torch.from_numpy(index).float()
-        # `grid_sample` counts from -1 to 1, between the outer sides of the outermost places
-        positions = (positions + 0.5) * (2 / torch.tensor(self.body.shape[::-1])) - 1
         grid = torch.cat([self.vectors, self.body[None]])[None]
+        positions = sample_positions(torch.from_numpy(index).float(), grid.shape)
         samples = F.grid_sample(grid, positions.view(1, *shape, 2), align_corners=False)[0]
         inside = (samples[-1:] > 0.5).float()
         return torch.cat([samples[:-1] * inside, inside])
@@ -221,7 +215,7 @@ def _edge_plane(film: EmbeddingMap) -> _Plane:
     image = film.image[:, 0].float() / 255
     down = F.pad(image[2:] - image[:-2], (0, 0, 1, 1))
     across = F.pad(image[:, 2:] - image[:, :-2], (1, 1))
-    gradient = torch.stack([down, across])
+    gradient = torch.stack([down, across])  # (2, k, i)
     vectors = gradient / (gradient.norm(dim=0) + _FLAT)
     body = film.body[:, 0].float()
     share = vectors.shape[-1] / body.shape[-1]  # places in a cell, along R and S
@@ -251,27 +245,22 @@ def _compare(
 
     Raises AnatomicalEmbeddingError if the target shows no place of the template.
     """
-    template_shown = template.body
     lattice = template.lattice(every)
-    rows, columns = template_shown.shape
-    step_mm = lattice.spacing_mm[0]
-
-    # the target's vectors, moved onto the template
-    whole = template.lattice()
-    displacement = start.field.on(whole).flatten(1).T.numpy()
-    moved_places = transform_points(start.affine, whole.points_ras()) + displacement
-    moved = F.pad(target.read(moved_places, template_shown.shape), (reach * every,) * 4)
-
-    shifts = list(product(range(2 * reach + 1), repeat=2))  # along k and i
+    rows, columns = template.body.shape
+    # (c + 1, k, i): the target on the template, with a margin for the shifts
+    moved = F.pad(_moved_onto(template, target, start), (reach * every,) * 4)
+    shifts = list(product(range(2 * reach + 1), repeat=2))  # s shifts along k and i, from 0 on
     starts = [(k * every, i * every) for k, i in shifts]
     parts = [moved[:, k : k + rows, i : i + columns] for k, i in starts]
-    target_shown = torch.stack([part[-1] for part in parts]) * template_shown
+    # (s, k, i): what both films show, and their similarity
+    target_shown = torch.stack([part[-1] for part in parts]) * template.body
     alike = torch.stack([(template.vectors * part[:-1]).sum(0) for part in parts]) * target_shown
     # sums over the block around each place, of the similarity, of what both films show, and of what the template shows
     down, across = (_block_weights(n, every, block_mm / template.step_mm) for n in (rows, columns))
     alike, share, most = (
-        down @ values @ across.T for values in (alike, target_shown, template_shown)
+        down @ values @ across.T for values in (alike, target_shown, template.body)
     )
+    # the mean similarity, lowered where the target does not show a part of the block
     score = (1 + _UNSEEN) * alike / (share + _UNSEEN * most).clamp_min(1e-6)
     score = score.masked_fill(target_shown[:, ::every, ::every] == 0, -torch.inf).flatten(1).T
     unshifted = len(shifts) // 2
@@ -281,7 +270,8 @@ def _compare(
         raise AnatomicalEmbeddingError(
             "the films have no places in common; choose films of one part of the body."
         )
-    score = score[usable]  # (places, shifts)
+    score = score[usable]  # (places, s)
+    step_mm = lattice.spacing_mm[0]
     shift_mm = (torch.tensor(shifts) - reach) * step_mm
     best = (score - _PRIOR_WEIGHT * (shift_mm / _PRIOR_MM).square().sum(1)).argmax(1)
     shift_mm = shift_mm[best] + peak_offsets(score, best, (2 * reach + 1,) * 2) * step_mm
@@ -294,6 +284,14 @@ def _compare(
     weight = similarity.double().clamp_min(least).square().numpy()
     index = np.column_stack([i, np.zeros_like(i), k])
     return GridMatches(lattice, index, fixed, moving, weight, weight, len(fixed))
+
+
+def _moved_onto(template: _Plane, target: _Plane, start: FilmTransform) -> torch.Tensor:
+    """Return what `_Plane.read` reads of the target where `start` leads the places of the template: (c + 1, k, i)."""
+    lattice = template.lattice()
+    displacement = start.field.on(lattice).flatten(1).T.numpy()
+    places = transform_points(start.affine, lattice.points_ras()) + displacement
+    return target.read(places, template.body.shape)
 
 
 def _block_weights(count: int, every: int, deviation: float) -> torch.Tensor:

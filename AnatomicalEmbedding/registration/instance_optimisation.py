@@ -5,8 +5,6 @@ the initial displacement is kept smooth (diffusion of the spline's knots). Where
 initial displacement stays. The steps are those of `fields.comparison`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

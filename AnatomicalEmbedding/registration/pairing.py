@@ -62,8 +62,8 @@ class Places:
 
     def on(self, lattice: Lattice) -> Places:
         """Interpolate the answers at the points of another lattice."""
-        points = lattice.through(np.eye(4))
-        values = torch.cat([self.places - self.lattice.through(np.eye(4)), self.doubts])
+        points = lattice.places
+        values = torch.cat([self.places - self.lattice.places, self.doubts])
         samples = read_at(values, self.lattice, points)
         return Places(lattice, points + samples[:3], samples[3:])
 
@@ -102,17 +102,23 @@ def join_directions(
         The answers of each direction, at points 4 mm apart.
     """
 
-    def advance(share: float) -> None:
-        step(0.3 + 0.3 * share, "comparing the images")
-
     def refined(
         start: Coarse, scans: tuple[Volume, Volume], pair: tuple[EmbeddingMap, EmbeddingMap]
     ) -> SplineField:
+        """Refine the coarse field of one direction by comparing the images."""
         return refine(
-            start.field, start.affine, scans, pair, torch.device("cpu"), advance, _LEVELS, _ROUNDS
+            start.field,
+            start.affine,
+            scans,
+            pair,
+            torch.device("cpu"),
+            lambda share: step(0.3 + 0.3 * share, "comparing the images"),
+            _LEVELS,
+            _ROUNDS,
         )
 
     def compare(fixed: Features, moving: Features, start: Coarse) -> Comparison:
+        """Prepare the comparison of small neighbourhoods in one direction."""
         step(0.65, "comparing small neighbourhoods")
         return Comparison(fixed, moving, start.affine, _EVERY)
 
@@ -121,6 +127,7 @@ def join_directions(
     features = list(threads.map(image_features, volumes, maps, (_FINE_MM,) * 2))
     comparisons = list(threads.map(compare, features, features[::-1], coarse))
     lattices = [comparison.fixed.lattice for comparison in comparisons]
+    # lists have one entry for each direction: first scan -> second scan, and back
     # answers of the two directions, before they are joined
     separate = [
         comparison.start + field.on(comparison.fixed.lattice)
@@ -149,8 +156,8 @@ def _past(
 
     places: answers at the points of `lattice`. reverse: answers of the other direction at the points of `back_lattice`.
     """
-    displacement = read_at(reverse - back_lattice.through(np.eye(4)), back_lattice, places)
-    return places + displacement - lattice.through(np.eye(4))
+    displacement = read_at(reverse - back_lattice.places, back_lattice, places)
+    return places + displacement - lattice.places
 
 
 def _last_move(comparison: Comparison, places: torch.Tensor) -> torch.Tensor:

@@ -63,6 +63,7 @@ def fit_field(
     basis = field.basis(matches.lattice)
     weight = trust
     knots = field.coefficients
+    # (basis' weight basis + smooth roughness) knots = basis' weight displacement, where basis' is `gather`
     for _ in range(rounds):
         diagonal = basis.squared().gather(weight) + smooth * ROUGHNESS_DIAGONAL
 
@@ -144,11 +145,10 @@ def spine_distance_mm(
     if fixed.spine is None or moving.spine is None:
         return math.nan
     moved = registration.transform_points(fixed.spine.course)
-    course = moving.spine.course
-    moved = moved[(moved[:, 2] >= course[0, 2]) & (moved[:, 2] <= course[-1, 2])]
+    low, *_, high = moving.spine.course[:, 2]
+    moved = moved[(moved[:, 2] >= low) & (moved[:, 2] <= high)]
     if not len(moved):
         return math.nan
-    beside = np.stack(
-        [moved[:, axis] - np.interp(moved[:, 2], course[:, 2], course[:, axis]) for axis in (0, 1)]
-    )
+    right, ahead = moving.spine.middle_at(moved[:, 2])
+    beside = np.stack([moved[:, 0] - right, moved[:, 1] - ahead])
     return float(np.quantile(np.linalg.norm(beside, axis=0), 0.9))

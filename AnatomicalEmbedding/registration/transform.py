@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,7 @@ from ..scan.geometry import AIR_HU, LPS_FROM_RAS, to_image, transform_points
 from ..scan.image_files import write_image
 from ..scan.label_map import LabelMap
 from ..scan.volume import Volume
+from ..structures.label_files import resampled
 
 TRANSFORM_SUFFIXES = (".h5", ".hdf5", ".tfm", ".txt")
 _GRID_MM = 3.0  # see `coarse_grid`
@@ -46,11 +47,8 @@ class Folding:
     @property
     def doubt(self) -> str:
         """The reason why the user should check the result, or "" if there is no reason."""
-        if (
-            self.share > _FOLDED_LIMIT
-            or self.low < _CHANGED_LIMIT
-            or self.high > 1 / _CHANGED_LIMIT
-        ):
+        is_changed = self.low < _CHANGED_LIMIT or self.high > 1 / _CHANGED_LIMIT
+        if self.share > _FOLDED_LIMIT or is_changed:
             return (
                 "Tissue is stretched or compressed more than in real bodies. This happens if two scans have little of "
                 "the body in common. Check the result before you use it, or choose a more rigid kind of registration."
@@ -196,7 +194,8 @@ class Registration:
         """Resample the moving scan to the voxels of the fixed scan; -1000 HU outside the moving scan."""
         # ITK would truncate interpolated integers
         image = sitk.Cast(moving.to_sitk(), sitk.sitkFloat32)
-        voxels = sitk.GetArrayFromImage(self._resampled(image, fixed, sitk.sitkLinear, AIR_HU))
+        warped = sitk.Resample(image, fixed.to_sitk(), self.to_sitk(), sitk.sitkLinear, AIR_HU)
+        voxels = sitk.GetArrayFromImage(warped)
         kind = moving.voxels.dtype
         if np.issubdtype(kind, np.integer):
             np.rint(voxels, out=voxels)
@@ -204,18 +203,7 @@ class Registration:
 
     def warp_labels(self, labels: LabelMap, fixed: Volume) -> LabelMap:
         """Resample a label map of the moving scan to the voxels of the fixed scan; 0 outside the moving scan."""
-        images = [to_image(layer, labels.ijk_to_ras) for layer in (labels.voxels, *labels.covered)]
-        moved = [self._resampled(image, fixed, sitk.sitkNearestNeighbor, 0.0) for image in images]
-        voxels, *covered = map(sitk.GetArrayFromImage, moved)
-        return replace(labels, voxels=voxels, ijk_to_ras=fixed.ijk_to_ras, covered=tuple(covered))
-
-    def _resampled(self, image: sitk.Image, fixed: Volume, how: int, beyond: float) -> sitk.Image:
-        """Resample an image of the moving scan to the voxels of the fixed scan.
-
-        how: an interpolator of SimpleITK. beyond: value outside the image.
-        """
-        grid = fixed.to_sitk()
-        return sitk.Resample(image, grid, self.to_sitk(), how, beyond, image.GetPixelID())
+        return resampled(labels, fixed, self.to_sitk())
 
     def _spline(self) -> sitk.BSplineTransform:
         """Make a B-spline s for which affine(s(x)) = affine(x) + field(x): SimpleITK applies the B-spline first."""

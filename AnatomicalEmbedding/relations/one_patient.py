@@ -59,10 +59,6 @@ def _from_cache(
     refusal = path.with_suffix(f".refused{FORMAT_VERSION}")  # a later version decides again
     with suppress(OSError):
         raise NotSamePatientError(refusal.read_text(encoding="utf-8", errors="replace"))
-    # earlier versions kept names in these files
-    for old in path.parent.glob(f"{path.stem}.refused*"):
-        with suppress(OSError):
-            old.unlink()
     with suppress(AnatomicalEmbeddingError):  # a damaged file is replaced
         correspondence = Correspondence.load(path)
         with suppress(OSError):  # a read-only cache can still be read

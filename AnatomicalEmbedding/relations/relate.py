@@ -80,7 +80,7 @@ def relate(
     """
     first, second = map(_map_of, (template, target))
     if first.is_film:
-        return _relate_films(template, target, FilmPair(first, second, effort))
+        return _relate_films(template, target, effort)
     by_maps = MapRelation(first, second, effort)
     if same_patient is False or first.is_own_kind:
         return by_maps
@@ -101,19 +101,22 @@ def relate(
         return MapRelation(first, second, effort, str(error) if same_patient else "")
 
 
-def _relate_films(template: Side, target: Side, films: FilmPair) -> Relation:
-    """Return the relation of two scans whose maps are those of the two films."""
+def _relate_films(template: Side, target: Side, effort: str) -> Relation:
+    """Return the relation of two films, or of a film and a CT that was projected to a film."""
+    cts = [scan.projection for scan in (template, target) if isinstance(scan, ProjectedScan)]
+    if len(cts) == 2:
+        name = cts[1].volume.path or cts[1].volume.name
+        raise VolumeError(
+            f"{name}: is a CT, but other targets are films; match CTs in a command of their own."
+        )
+    films = FilmPair(_map_of(template), _map_of(target), effort, same_patient=bool(cts))
     if isinstance(template, ProjectedScan):
-        if isinstance(target, ProjectedScan):
-            name = target.volume.path or target.volume.name
-            raise VolumeError(
-                f"{name}: is a CT, but other targets are films; match CTs in a command of their own."
-            )
-        return CTInFilm(template.projection, films.of_one_patient())
+        return CTInFilm(template.projection, films)
     if isinstance(target, ProjectedScan):
-        return FilmInCT(target.projection, films.of_one_patient())
+        return FilmInCT(target.projection, films)
     return films
 
 
 def _map_of(scan: Side) -> EmbeddingMap:
+    """Return the map of a scan, or the map itself where only a map is given."""
     return scan if isinstance(scan, EmbeddingMap) else scan.map

@@ -6,7 +6,7 @@ The other kinds are `registration.correspondence.Correspondence` (two CTs of one
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, Self
 
@@ -70,9 +70,7 @@ class MapRelation:
         """Return matches with the status that the refusal allows."""
         if not self.refusal or matches.status is None:
             return matches
-        return replace(
-            matches, status=at_most_uncertain(matches.status, np.ones(len(matches), dtype=bool))
-        )
+        return replace(matches, status=at_most_uncertain(matches.status, True))
 
 
 def matches_in_all(relations: Sequence[Relation], points_ras: np.ndarray) -> list[Matches]:
@@ -86,16 +84,13 @@ def matches_in_all(relations: Sequence[Relation], points_ras: np.ndarray) -> lis
         The matches of each relation.
     """
     by_map = [relation for relation in relations if isinstance(relation, MapRelation)]
-    matches: list[Matches] = []
+    targets = [relation.target for relation in by_map]
+    matches: Iterator[Matches] = iter(())  # of the relations in `by_map`, in their order
     if by_map:
-        first = by_map[0]
-        matches = match_all(
-            first.template, points_ras, [relation.target for relation in by_map], first.effort
-        )
-    judged = iter(
-        [relation.judge(answer) for relation, answer in zip(by_map, matches, strict=True)]
-    )
+        matches = iter(match_all(by_map[0].template, points_ras, targets, by_map[0].effort))
     return [
-        next(judged) if isinstance(relation, MapRelation) else relation.points(points_ras)
+        relation.judge(next(matches))
+        if isinstance(relation, MapRelation)
+        else relation.points(points_ras)
         for relation in relations
     ]

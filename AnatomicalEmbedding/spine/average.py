@@ -14,7 +14,7 @@ _VALUES = np.array(
     [[float(row[name]) for name in _COLUMNS] for row in read_table("Atlas/spine.csv")]
 )
 USUAL_MM = _VALUES[:, :2]  # (25, 2) A and S of each of VERTEBRAE
-AHEAD_MM, HEIGHT_MM, SIZE_MM, ERROR_MM = _VALUES.T
+_, HEIGHT_MM, SIZE_MM, ERROR_MM = _VALUES.T
 _BEHIND_MM = 45.0  # from the middle of a vertebral body back to its spinous process
 # distance from the line of vertebral bodies and spinous processes; about 4 cm from bone
 _NEAR_MM = 60.0

@@ -55,7 +55,7 @@ def place_boundaries(cost: np.ndarray, sizes_mm: np.ndarray) -> Boundaries:
         cost: (n, places) cost of each boundary at each place, head first; places are STEP_MM apart.
         sizes_mm: (n - 1,) usual heights of the vertebrae between the boundaries.
     """
-    fits = []
+    fits = []  # (total cost, result of `_costs_above`, heights of the vertebrae) for each size of the patient
     for scale in _SCALES:
         above = _costs_above(cost, scale * sizes_mm)
         scale_cost = ((scale - 1) / _SCALE_SPREAD) ** 2 / 2
@@ -74,6 +74,7 @@ def _costs_above(cost: np.ndarray, sizes_mm: np.ndarray) -> np.ndarray:
     total = cost.copy()
     for n, size_mm in enumerate(sizes_mm):
         least = np.full(cost.shape[1], np.inf)  # if the vertebra's lower boundary lies there
+        # for each height of the vertebra: its upper boundary lies `steps` places before
         for steps, size_cost in zip(*_size_costs(size_mm), strict=True):
             least[steps:] = np.minimum(least[steps:], total[n][: len(least) - steps] + size_cost)
         total[n + 1] += least
@@ -90,6 +91,7 @@ def _size_costs(size_mm: float) -> tuple[np.ndarray, np.ndarray]:
 def _traced(above: np.ndarray, sizes_mm: np.ndarray) -> np.ndarray:
     """Return the place (n,) of each boundary at the least total cost. above: result of `_costs_above`."""
     places = [int(above[-1].argmin())]
+    # from the feet to the head: the place of the boundary above follows from the place of the one below
     for total, size_mm in zip(above[-2::-1], sizes_mm[::-1], strict=True):
         steps, size_cost = _size_costs(size_mm)
         before = places[-1] - steps

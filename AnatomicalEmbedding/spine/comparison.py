@@ -108,7 +108,7 @@ def differing_levels(
     if possible & target_possible:
         return None
     sideways_mm = np.hypot(*(point_ras - source.at_height(point_ras[2]))[:2])
-    least = 1 if sideways_mm < _NEAR_SPINE_MM else 2
+    least = 1 if sideways_mm < _NEAR_SPINE_MM else 2  # vertebrae
     difference = min(abs(number - second) for number in likely for second in target_likely)
     return texts if difference >= least else None
 

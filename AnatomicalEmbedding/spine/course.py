@@ -86,7 +86,7 @@ def find_course(
     square = np.square(x) + np.square(y - ahead_at(z, usual))
     counts = (mixed[3] > _LEAST_BODY) & _along_spine(z, usual)
     weight = np.exp(-square / (2 * _NEAR_MM**2)) * counts
-    weight *= ((up >= bounds_s[0]) & (up <= bounds_s[1]))[:, None, None]
+    weight *= ((up >= bounds_s[0]) & (up <= bounds_s[1]))[:, None, None]  # inside the scan
     total = weight.sum(axis=(1, 2))
     slices = np.flatnonzero(total > _LEAST_WEIGHT)
     if len(slices) < _FEWEST_SLICES:
@@ -95,9 +95,9 @@ def find_course(
     weight = weight[slices]
     total = np.maximum(total[slices], 1e-6)
     # weighted means over each slice
-    middle_r = (weight * right).sum(axis=(1, 2)) / total
-    middle_a = (weight * ahead[:, None]).sum(axis=(1, 2)) / total
-    body_z = (weight * z[slices]).sum(axis=(1, 2)) / total
+    middle_r, middle_a, body_z = (
+        (weight * values).sum(axis=(1, 2)) / total for values in (right, ahead[:, None], z[slices])
+    )
     path = smoothed_rows(np.stack([middle_r, middle_a], axis=1), _PATH_BLUR_MM / step[2])
     return Course(up[slices], path, smoothed(body_z, _HEIGHT_BLUR))
 

@@ -63,6 +63,7 @@ def find_ends(
         sacrum_bottom, sacrum_top = organ_boxes["sacrum"][:, 2]
         if sacrum_top - sacrum_bottom >= _LEAST_SACRUM_MM and sacrum_top < top - 2 * _WITHIN_MM:
             ends["sacrum"] = float(sacrum_top)
+    # S of the tops of the lungs, and of the bottoms of brain and brainstem
     apices = [float(organ_boxes[name][1, 2]) for name in _LUNGS if name in organ_boxes]
     if apices and max(apices) < top - _WITHIN_MM and top_height_mm > _APICES_FROM_MM:
         ends["lung apices"] = float(np.mean(apices))
@@ -104,16 +105,3 @@ def is_counted(level: str, height: float, ends: Mapping[str, float]) -> bool:
     """
     usual = np.array([[height_of(level) - end.height_mm for end in ENDS.values()]])
     return bool(counted_alike(usual, above_ends(np.array([height]), ends))[0])
-
-
-def shows_neighbour(heights: Mapping[str, float], ends: Mapping[str, float]) -> bool:
-    """Whether one of the vertebrae lies next to the end of the spine at which it belongs.
-
-    heights: level -> S of the middle of the vertebra, RAS mm. ends: result of `find_ends`.
-    """
-    for name, end_s in ends.items():
-        end = ENDS[name]
-        distance = heights.get(end.neighbour, np.inf) - end_s
-        if abs(distance - (height_of(end.neighbour) - end.height_mm)) < _TOLERANCE_MM.max():
-            return True
-    return False

@@ -67,7 +67,7 @@ def fit_levels(
     course: Course,
     discs: Signs,
     ends: Mapping[str, float],
-    ribs: Signs | None = None,
+    ribs: Signs,
     usual: np.ndarray = USUAL_MM,
 ) -> Spine | None:
     """Fit the boundaries of all vertebrae. Return None if no vertebra is shown.
@@ -132,7 +132,7 @@ def _costs(
     places: np.ndarray,
     discs: Signs,
     ends: Mapping[str, float],
-    ribs: Signs | None,
+    ribs: Signs,
     usual: np.ndarray,
 ) -> np.ndarray:
     """Return the cost (boundaries, p) of each boundary at each place."""
@@ -147,10 +147,9 @@ def _costs(
     for name, height in ends.items():
         square = np.square(_end_errors(name, height, places))
         costs[_boundary_at(name)] += _END_WORTH / 2 * np.minimum(square, _END_LIMIT)
-    if ribs is not None:
-        # A vertebra saves its value of _HAS_RIBS times the sum of the signs between its boundaries. Over all vertebrae,
-        # a boundary at a place costs the sum of all signs above this place, times the change of _HAS_RIBS.
-        costs += np.diff(_HAS_RIBS)[:, None] * (np.cumsum(ribs.at(places)) * _RIB_WORTH)
+    # A vertebra saves its value of _HAS_RIBS times the sum of the signs between its boundaries. Over all vertebrae, a
+    # boundary at a place costs the sum of all signs above this place, times the change of _HAS_RIBS.
+    costs += np.diff(_HAS_RIBS)[:, None] * (np.cumsum(ribs.at(places)) * _RIB_WORTH)
     return costs
 
 
@@ -168,7 +167,7 @@ def _end_errors(end: str, height: float, places: np.ndarray) -> np.ndarray:
 
 
 def _anchors(
-    edges: np.ndarray, ends: Mapping[str, float], ribs: Signs | None, low: float, high: float
+    edges: np.ndarray, ends: Mapping[str, float], ribs: Signs, low: float, high: float
 ) -> tuple[str, ...]:
     """Return the landmarks from which the levels are counted; none if they contradict each other.
 
@@ -179,7 +178,7 @@ def _anchors(
             return ()  # the patient may have a vertebra more or fewer than usual
     lowest_rib = edges[VERTEBRAE.index("T12")]
     is_inside = low + _BESIDE_END_MM < lowest_rib < high - _BESIDE_END_MM
-    shows_ribs = ribs is not None and ribs.values.any() and is_inside
+    shows_ribs = ribs.values.any() and is_inside
     return (*ends, "ribs") if shows_ribs else tuple(ends)
 
 

@@ -79,7 +79,7 @@ def disc_signs(volume: Volume, course: Course) -> Signs:
         mean = smoothed(_mean_inside(np.clip(hu, *_DISC_HU)), _BLUR_MM / _STEP_MM)
         darkness.append(np.where(is_lumbar, _darkness(mean, _THICK_MM), _darkness(mean, _THIN_MM)))
     best = np.max(darkness, axis=0)[_EDGE:-_EDGE]
-    scale = max(float(np.percentile(np.abs(best), _SCALE_PERCENT)), _LEAST_SCALE_HU)
+    scale = max(np.percentile(np.abs(best), _SCALE_PERCENT), _LEAST_SCALE_HU)
     return Signs(heights, np.pad(np.clip(best / scale, -_LIMIT, _LIMIT), _EDGE))
 
 
@@ -99,12 +99,13 @@ def _darkness(mean: np.ndarray, plates_mm: tuple[float, ...]) -> np.ndarray:
 
     A disc is darker than its end plates, and the end plates are brighter than the bone around.
     """
-    plates = np.zeros_like(mean)
-    bright = np.zeros_like(mean)
+    # the brighter one of two distances of the end plates counts
+    plates = np.zeros_like(mean)  # HU of the darker end plate
+    bright = np.zeros_like(mean)  # mean HU of both end plates
     for distance_mm in plates_mm:
         steps = round(distance_mm / _STEP_MM)
         padded = np.pad(mean, steps, mode="edge")
-        below = padded[: len(mean)]
+        below = padded[: len(mean)]  # `steps` places below each place
         above = padded[-len(mean) :]
         plates = np.maximum(plates, np.minimum(below, above))
         bright = np.maximum(bright, (below + above) / 2)
@@ -121,6 +122,7 @@ def rib_signs(volume: Volume, course: Course) -> Signs:
     beside = np.concatenate([side * np.arange(*_BESIDE_MM, _RIB_STEP_MM) for side in (-1, 1)])
     points = np.empty((len(heights), len(_BEHIND), len(beside), 3))
     points[:] = course.points_at(heights)[:, None, None]
+    # (heights, along A, along R): places behind and beside the middle of the spine
     points[..., 0] += beside
     points[..., 1] += _BEHIND[:, None]
     bone = volume.sample(points.reshape(-1, 3)).reshape(points.shape[:3]) > _BONE_HU

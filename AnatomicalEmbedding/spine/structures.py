@@ -7,10 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..anatomy.names import VERTEBRAE
-from .ends import is_counted, shows_neighbour
+from .average import height_of
+from .ends import ENDS, is_counted
 from .levels import structure_candidates
 from .vertebrae import Spine
 
+# how far the vertebra at an end may lie from its usual place: the largest tolerance of ENDS
+_NEIGHBOUR_MM = 20.0
 _NUMBERED = re.compile(
     r"(?:vertebrae?|disc)_([ctls]\d+)(?:_.*)?|rib_(?:left_|right_)?(\d+)(?:_left|_right)?",
     re.IGNORECASE,
@@ -59,7 +62,13 @@ def begins_at_end(spine: Spine, ends: Mapping[str, float]) -> bool:
 
     ends: {name of an end that the scan shows, such as "sacrum": RAS S mm}.
     """
-    return shows_neighbour(dict(zip(spine.names, spine.bounds_s.mean(axis=1), strict=True)), ends)
+    middles = dict(zip(spine.names, spine.bounds_s.mean(axis=1), strict=True))
+    for name, end_s in ends.items():
+        end = ENDS[name]
+        distance = middles.get(end.neighbour, np.inf) - end_s
+        if abs(distance - (height_of(end.neighbour) - end.height_mm)) < _NEIGHBOUR_MM:
+            return True
+    return False
 
 
 @dataclass(frozen=True, eq=False)

@@ -106,10 +106,6 @@ class BoxFinder:
         examples = {name: [example for example, _ in pairs] for name, pairs in marked.items()}
         return cls(choose_examples(examples, structures, str(folder)), margins, recall=recall)
 
-    def box(self, located: Located) -> np.ndarray | None:
-        """Add margins to a box and clip it to the scan: (2, 3) RAS mm. Returns None if the structure is absent."""
-        return None if located.status == ABSENT else self.margins.box(located, self.recall)
-
     def find(self, embedding: EmbeddingMap) -> dict[str, StructureBox]:
         """Find every structure in a map. Returns name of the structure -> box."""
         located = locate(self.examples, embedding, self.effort, self.compare_examples)
@@ -117,7 +113,10 @@ class BoxFinder:
         for name, structure in located.items():
             if all(example.scan.startswith(SYNTHETIC) for example in self.examples[name]):
                 structure = replace(structure, remarks=(*structure.remarks, _UNPROVEN))
-            boxes[name] = StructureBox(name, structure.status, self.box(structure), structure)
+            box = None
+            if structure.status != ABSENT:
+                box = self.margins.box(structure, self.recall)
+            boxes[name] = StructureBox(name, structure.status, box, structure)
         return boxes
 
 

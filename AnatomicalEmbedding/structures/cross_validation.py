@@ -53,6 +53,7 @@ def find_boxes(
     seconds = []
     for number, target in enumerate(cases):
         progress(number / len(cases), target.id)
+        # of each structure: the scans with its examples, and the examples
         chosen: dict[str, list[BoxCase]] = {}
         examples: dict[str, list[Example]] = {}
         for name in target.structures:

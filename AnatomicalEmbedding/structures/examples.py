@@ -147,10 +147,9 @@ def _drawn_boxes(scan: Path) -> dict[str, np.ndarray]:
     """Return {structure: box} from the ROI files next to a scan. An ROI without a name is named after its file."""
     stem = display_name(scan)
     boxes: dict[str, np.ndarray] = {}
-    for path in sorted(scan.parent.glob(f"{glob.escape(stem)}.*")):
-        if not path.name.endswith(_ROI_SUFFIX):
-            continue
-        named = path.name.removeprefix(f"{stem}.").removesuffix(_ROI_SUFFIX[1:]).strip(".")
+    ending = _ROI_SUFFIX.removeprefix(".")
+    for path in sorted(scan.parent.glob(f"{glob.escape(stem)}.*{ending}")):
+        named = path.name.removeprefix(f"{stem}.").removesuffix(ending).strip(".")
         for name, box in read_rois(path, unnamed=named or "box").items():
             boxes[canonical_name(name)] = box
     return boxes

@@ -82,19 +82,22 @@ def read_label_image(path: Path, orientation: str = "") -> tuple[np.ndarray, np.
     return voxels, image_affine(image)
 
 
-def resampled(labels: LabelMap, scan: Volume) -> LabelMap:
-    """Return the same structures on the voxels of a scan; each voxel gets the label of the nearest old voxel."""
+def resampled(labels: LabelMap, scan: Volume, transform: sitk.Transform | None = None) -> LabelMap:
+    """Return the same structures on the voxels of a scan. Each voxel gets the label of the nearest old voxel, or 0
+    outside the old voxels.
+
+    Args:
+        labels: the structures.
+        scan: the scan.
+        transform: moves places of the scan to places of the old voxels, LPS mm; None: they are the same places.
+    """
     grid = to_image(np.zeros(scan.shape, np.uint8), scan.ijk_to_ras)
+    images = [to_image(layer, labels.ijk_to_ras) for layer in (labels.voxels, *labels.covered)]
     voxels, *covered = (
         sitk.GetArrayFromImage(
-            sitk.Resample(
-                to_image(layer, labels.ijk_to_ras),
-                grid,
-                sitk.Transform(),
-                sitk.sitkNearestNeighbor,
-            )
+            sitk.Resample(image, grid, transform or sitk.Transform(), sitk.sitkNearestNeighbor)
         )
-        for layer in (labels.voxels, *labels.covered)
+        for image in images
     )
     return replace(labels, voxels=voxels, ijk_to_ras=scan.ijk_to_ras, covered=tuple(covered))
 

@@ -136,16 +136,15 @@ def find_structures(
     voxels_of = {label: ijk for layer in layers for label, ijk in voxels_by_label(layer).items()}
     last = np.array(layers[0].shape[::-1]) - 1
     for name, value in labels.values.items():
-        reason = reason_left_out(name)
         ijk = voxels_of.get(value, np.empty((0, 3), dtype=np.intp))
-        if reason is None and len(ijk) < MIN_VOXELS:
-            reason = f"only {len(ijk)} voxels"
-        if reason is None and bool(((ijk == 0) | (ijk == last)).any()):
-            reason = "cut by the border of the scan"
-        if reason is None:
-            points[name] = measure(ijk, labels.ijk_to_ras)
-        else:
+        if reason := reason_left_out(name):
             left_out[name] = reason
+        elif len(ijk) < MIN_VOXELS:
+            left_out[name] = f"only {len(ijk)} voxels"
+        elif ((ijk == 0) | (ijk == last)).any():
+            left_out[name] = "cut by the border of the scan"
+        else:
+            points[name] = measure(ijk, labels.ijk_to_ras)
     return points, left_out
 
 
@@ -155,8 +154,8 @@ def voxels_by_label(labels: np.ndarray) -> dict[int, np.ndarray]:
     where = np.flatnonzero(flat)
     where = where[np.argsort(flat[where], kind="stable")]  # sorted by label, then split
     values, starts = np.unique(flat[where], return_index=True)
-    voxels: dict[int, np.ndarray] = {}
-    # not strict: without labels, the split still has one part
-    for value, part in zip(values.tolist(), np.split(where, starts[1:]), strict=False):
-        voxels[value] = np.column_stack(np.unravel_index(part, labels.shape)[::-1])
-    return voxels
+    parts = np.split(where, starts[1:])  # one for each label; without labels, one in vain
+    return {
+        value: np.column_stack(np.unravel_index(part, labels.shape)[::-1])
+        for value, part in zip(values.tolist(), parts, strict=False)
+    }

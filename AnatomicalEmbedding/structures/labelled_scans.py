@@ -183,18 +183,18 @@ def _read_landmarks(path: Path, film_to_ras: np.ndarray | None = None) -> dict[s
         if film_to_ras is not None:
             frames["pixels"] = film_to_ras
         to_ras = frames[content.get("frame", "RAS")]
-        names = list(content["points"])
-        values = [content["points"][name] for name in names]
+        named = content["points"]
+        values = list(named.values())
         if to_ras is film_to_ras:
             values = [[x, y, 0.0] for x, y in values]
-        points = np.array(values, dtype=np.float64).reshape(len(names), 3)
+        points = np.array(values, dtype=np.float64).reshape(len(named), 3)
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise PointsError(
             f'{path}: is not a list of landmarks; write {{"frame": "RAS", "points": {{"carina": [r, a, s], ...}}}}.'
         ) from error
     if content.get("unit", "mm") != "mm" or not np.isfinite(points).all():
         raise PointsError(f"{path}: a coordinate is not a finite number in mm; correct the file.")
-    return dict(zip(names, transform_points(to_ras, points), strict=True))
+    return dict(zip(named, transform_points(to_ras, points), strict=True))
 
 
 @dataclass(frozen=True, eq=False)

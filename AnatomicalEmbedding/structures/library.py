@@ -64,7 +64,7 @@ class StructureLibrary:
         for number, (name, examples) in enumerate(sorted(self.examples.items())):
             index[name] = [example.scan for example in examples]
             for n, example in enumerate(examples):
-                key = f"{number}.{n}"  # of structure, and of example
+                key = f"{number}.{n}"  # of the structure in alphabetical order, and of its example
                 tensors[f"{key}.box"] = torch.from_numpy(example.box_ras).float()
                 tensors[f"{key}.points"] = torch.from_numpy(example.points_ras).float()
                 tensors[f"{key}.coordinates"] = example.query.coordinates.float()
@@ -120,7 +120,7 @@ class StructureLibrary:
             raise WeightsError(
                 f"{path}: was written by a newer version of this program; update the program."
             ) from None
-        except (*DAMAGED, WeightsError):
+        except DAMAGED:
             raise WeightsError(
                 f"{path}: the file is damaged or is not a structure library; download the library again."
             ) from None
@@ -165,8 +165,5 @@ def _read(
 
 def shipped_library(weights_hash: str, weights: Path | None = None) -> StructureLibrary | None:
     """Read the library for the weights with this SHA-256, next to the file `weights` or shipped; None without it."""
-    for path in companions("Structures", SUFFIX, weights):
-        library = StructureLibrary.load(path)
-        if library.weights_hash == weights_hash:
-            return library
-    return None
+    libraries = map(StructureLibrary.load, companions("Structures", SUFFIX, weights))
+    return next((library for library in libraries if library.weights_hash == weights_hash), None)

@@ -41,18 +41,14 @@ def build_library(
     """
     maps: dict[str, EmbeddingMap] = {}
     cases_by_id: dict[str, BoxCase] = {}
+    examples: dict[str, dict[str, Example]] = {}  # structure -> scan -> example
     for case in cases:
         refuse_twins([*cases_by_id, case.id])
         progress(0.0, f"reading {case.id}")
-        maps[case.id] = model.embed(case.volume)
         cases_by_id[case.id] = case
-    examples: dict[str, dict[str, Example]] = {}  # structure -> scan -> example
-    for number, case in enumerate(cases_by_id.values()):
-        progress(0.3 + 0.2 * number / len(cases_by_id), case.id)
+        maps[case.id] = embedding = model.embed(case.volume)
         for name, structure in case.structures.items():
-            example = make_example(
-                maps[case.id], structure.box_ras, structure.extremes_ras, _EFFORT
-            )
+            example = make_example(embedding, structure.box_ras, structure.extremes_ras, _EFFORT)
             examples.setdefault(name, {})[case.id] = example
 
     examples = {

@@ -7,7 +7,7 @@ median over the examples. If the network finds a similar organ, the box of this 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import product
 
 import numpy as np
@@ -34,6 +34,9 @@ _KNEE_MM = 3.0  # least error that halves the weight of a point; by hand, not tu
 # limits of the errors from which weights are computed; by hand, not tuned
 _EXPECTED_MM = (2.0, 60.0)
 _DISAGREES_MM = 15.0  # least distance of an example that disagrees; by hand, not tuned
+# Which of the 18 numbers of six extreme points (6, 3), in the order of SIDES, give the places of the sides: R of the
+# first point (left), A of the second, S of the third, R of the fourth (right) ...
+_SIDE_COORDINATE = np.arange(6) * 3 + np.arange(6) % 3
 # An example disagrees if its box is farther from the median of the other boxes than this multiple of the usual
 # distance of these other boxes from their median.
 _DISAGREES_TIMES = 3.0
@@ -182,10 +185,9 @@ def locate(
     first = 0
     for name, examples in structures.items():
         rows = slice(first, first + len(examples))
-        located[name] = _combined(name, examples, guesses[rows], trusts[rows], target)
-        if compare_examples:
-            remarks = _disagreements(examples, np.array(guesses[rows]))
-            located[name] = replace(located[name], remarks=located[name].remarks + remarks)
+        sides = np.array(guesses[rows])
+        remarks = _disagreements(examples, sides) if compare_examples else ()
+        located[name] = _combined(name, examples, sides, trusts[rows], target, remarks)
         first += len(examples)
     return located
 
@@ -212,54 +214,51 @@ def _sides(example: Example, places: np.ndarray, trust: np.ndarray) -> np.ndarra
     if (weight > 0).sum() < _FEWEST_POINTS:  # then absent points count, too
         weight = 1 / expected**2
     weight = weight / weight.sum()
-    moved = places - points
+    moved = places - points  # (p, 3)
     # the shift of a point is an affine function of its place: [point - middle, 1] @ fit
     design = np.column_stack([points - middle, np.ones(len(points))])
     damping = np.diag([_SLOPE_MM**2] * 3 + [0.0])
-    fit = np.zeros((4, 3))
     robust = weight
     for _ in range(_ROUNDS):
         normal = design.T @ (design * robust[:, None]) + damping * robust.sum()
         fit = np.linalg.solve(normal, design.T @ (moved * robust[:, None]))
         residual_mm = np.linalg.norm(moved - design @ fit, axis=1)
-        knee_mm = max(float(np.median(residual_mm)), _KNEE_MM)
+        knee_mm = max(np.median(residual_mm), _KNEE_MM)
         robust = weight / (1 + (residual_mm / knee_mm) ** 2)
-    extremes = points[:6] + design[:6] @ fit
-    # sides minus extreme points
+    moved_extremes = points[:6] + design[:6] @ fit
+    # (6,): how far the sides of the example's box lie beyond its extreme points
     beyond = example.box_ras.ravel() - points[:6].ravel()[_SIDE_COORDINATE]
-    return extremes.ravel()[_SIDE_COORDINATE] + beyond
-
-
-# For each extreme point: the index, in the flattened points (6, 3), of the coordinate that determines the point's side.
-_SIDE_COORDINATE = np.arange(6) * 3 + np.arange(6) % 3
+    return moved_extremes.ravel()[_SIDE_COORDINATE] + beyond
 
 
 def _combined(
     name: str,
     examples: Sequence[Example],
-    guesses: list[np.ndarray],
+    sides: np.ndarray,
     trusts: list[np.ndarray],
     target: EmbeddingMap,
+    remarks: tuple[str, ...],
 ) -> Located:
     """Combine the boxes of a structure from its examples, and the box by an organ, if there is one.
 
     Args:
         name: name of the structure.
         examples: the examples.
-        guesses: for each example, the result (6,) of `_sides`.
+        sides: (n, 6), for each of n examples the result of `_sides`.
         trusts: for each example, weight and expected error (p, 2) of its answers.
         target: map of the target.
+        remarks: about the examples.
     """
-    sides = np.array(guesses)
     middle = np.median(sides, axis=0)
-    present_shares = np.array([float((trust[:, 0] > 0).mean()) for trust in trusts])
-    expected = np.array([np.median(trust[:, 1]) for trust in trusts])
+    # medians over the examples: of the share of points with an answer, and of the expected error, mm
+    present = float(np.median([(trust[:, 0] > 0).mean() for trust in trusts]))
+    expected = np.median([np.median(trust[:, 1]) for trust in trusts])
     spread = np.zeros(6)
     if len(sides) > 2:
         # the median deviation of normal errors, times 1.48, is their standard deviation
         spread = 1.48 * np.median(np.abs(sides - middle), axis=0)
     # a third of the squared error of a point lies along each axis
-    sigma = np.sqrt(np.median(expected) ** 2 / 3 / np.sqrt(len(sides)) + spread**2)
+    sigma = np.sqrt(expected**2 / 3 / np.sqrt(len(sides)) + spread**2)
     scan = bounds_of(target.scan_to_ras, target.scan_shape)
     low, high = scan
     organs = [example.organs for example in examples]
@@ -268,13 +267,10 @@ def _combined(
         organ_sides, weight = by_organ
         middle = (middle / sigma**2 + organ_sides * weight) / (1 / sigma**2 + weight)
     box = np.sort(middle.reshape(2, 3), axis=0)
-    inside_mm = np.concatenate([box[0] - low, high - box[1]])
-    sides_mm = list(zip(SIDES, inside_mm, sigma, strict=True))
-    cut = tuple(side for side, distance, _ in sides_mm if distance < 0)
-    near_edge = tuple(
-        side for side, distance, error in sides_mm if 0 <= distance < NEAR_ERRORS * error
-    )
-    present = float(np.median(present_shares))
+    inside_mm = np.concatenate([box[0] - low, high - box[1]])  # in the order of SIDES
+    is_cut = inside_mm < 0
+    is_near = ~is_cut & (inside_mm < NEAR_ERRORS * sigma)
+    cut, near_edge = (tuple(np.array(SIDES)[mask].tolist()) for mask in (is_cut, is_near))
     if present * len(trusts[0]) < 2:  # a single point may be an error
         present = 0.0
     levels = ""
@@ -282,7 +278,8 @@ def _combined(
         centre = box.mean(axis=0)
         body_height = float(target.sample(move_inside(target, centre[None]))[0, 2])
         levels = doubtful_levels(name, centre[2], body_height, spine_ends(target))
-    remarks = (level_sentence(levels),) if levels else ()
+        if levels:
+            remarks = (level_sentence(levels), *remarks)
     return Located(name, box, sigma, present, cut, remarks, near_edge, scan, levels)
 
 
@@ -298,8 +295,8 @@ def _disagreements(examples: Sequence[Example], sides: np.ndarray) -> tuple[str,
     for n, example in enumerate(examples):
         other_middles = np.delete(middles, n, axis=0)
         centre = np.median(other_middles, axis=0)
-        usual = float(np.median(np.linalg.norm(other_middles - centre, axis=1)))
-        off = float(np.linalg.norm(middles[n] - centre))
+        usual = np.median(np.linalg.norm(other_middles - centre, axis=1))
+        off = np.linalg.norm(middles[n] - centre)
         if off > max(_DISAGREES_MM, _DISAGREES_TIMES * usual):
             remarks.append(
                 f"the box from the example in {example.scan} is {off:.0f} mm from the other boxes"

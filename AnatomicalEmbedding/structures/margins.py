@@ -14,7 +14,7 @@ import numpy as np
 
 from ..anatomy.names import canonical_name
 from ..embedding.map import EmbeddingMap
-from ..errors import AnatomicalEmbeddingError, WeightsError
+from ..errors import AnatomicalEmbeddingError
 from ..scan.boxes import OUTWARD, grown
 from .examples import SYNTHETIC, BoxCase
 from .labelled_scans import patient_of
@@ -121,8 +121,6 @@ class Margins:
 
     def adapted(self, boxes: Sequence[KnownBox]) -> Margins:
         """Return new margins with scales learned from a user's examples. boxes: result of `locate_examples`."""
-        if not boxes:
-            return self
         off = _errors(boxes)
         names = np.array([box.located.name for box in boxes])
         structure_scales = {
@@ -132,28 +130,23 @@ class Margins:
         return Margins(self.recall, self.boxes, self.scales | structure_scales)
 
     def to_dict(self) -> dict:
+        """Return the margins as values that can be written as JSON."""
         scales = {name: np.round(scale, 3).tolist() for name, scale in self.scales.items()}
         return {"recall": np.round(self.recall, 5).tolist(), "boxes": self.boxes, "scales": scales}
 
     @classmethod
     def from_dict(cls, values: dict) -> Margins:
-        """Make margins from the result of `to_dict`. Raises WeightsError for other values."""
-        try:
-            recall = np.array(values["recall"], dtype=np.float64)
-            scales = {
-                canonical_name(str(name)): np.array(scale, dtype=np.float64)
-                for name, scale in values["scales"].items()
-            }
-            has_scales = _COMMON in scales and all(
-                scale.shape == (6,) and np.isfinite(scale).all() for scale in scales.values()
-            )
-            if recall.shape == TIMES.shape and np.isfinite(recall).all() and has_scales:
-                return cls(recall, int(values["boxes"]), scales)
-        except (AttributeError, KeyError, TypeError, ValueError):
-            pass
-        raise WeightsError(
-            "the box margins are damaged or of another version; download the structure library again."
-        )
+        """Make margins from the result of `to_dict`. Raises an error of `tensor_files.DAMAGED` for other values."""
+        recall = np.array(values["recall"], dtype=np.float64)
+        scales = {
+            canonical_name(str(name)): np.array(scale, dtype=np.float64)
+            for name, scale in values["scales"].items()
+        }
+        has_scales = _COMMON in scales and all(scale.shape == (6,) for scale in scales.values())
+        is_finite = all(np.isfinite(numbers).all() for numbers in (recall, *scales.values()))
+        if recall.shape != TIMES.shape or not has_scales or not is_finite:
+            raise ValueError("the margins are damaged")
+        return cls(recall, int(values["boxes"]), scales)
 
 
 def learn_margins(boxes: Sequence[KnownBox], by_structure: bool) -> Margins:
@@ -167,12 +160,13 @@ def learn_margins(boxes: Sequence[KnownBox], by_structure: bool) -> Margins:
         raise AnatomicalEmbeddingError(
             "margins need structures with known boxes, but no box was given; add scans."
         )
-    off = _errors(boxes)
+    off = _errors(boxes)  # (n, 6)
     is_real = np.array([not box.target.startswith(SYNTHETIC) for box in boxes])
     real = is_real if is_real.any() else ~is_real
     names = np.array([box.located.name for box in boxes])
     patients = np.array([patient_of(box.target) for box in boxes])
     recalls = np.empty((len(boxes), len(TIMES)))
+    # the recall of each patient's boxes, with the scales of all other patients if scales are learned for structures
     for patient in np.unique(patients):
         usable = np.ones(len(boxes), bool)
         if by_structure and len(np.unique(patients)) > 1:
@@ -182,7 +176,7 @@ def learn_margins(boxes: Sequence[KnownBox], by_structure: bool) -> Margins:
         scales = _scales(off[usable], names[usable], by_structure)
         for n in np.flatnonzero(patients == patient):
             recalls[n] = _recall(boxes[n], scales)
-    groups = [recalls[group] for group in (is_real, ~is_real) if group.any()]
+    groups = [recalls[group] for group in (is_real, ~is_real) if group.any()]  # real, synthetic
     # Kish's effective number of boxes, of two groups with the same weight
     count = len(groups) ** 2 / sum(1 / len(group) for group in groups)
     recall = np.min([group.mean(axis=0) for group in groups], axis=0)
@@ -234,6 +228,6 @@ def _recall(box: KnownBox, scales: dict[str, np.ndarray]) -> np.ndarray:
     """Return, for each factor in TIMES, the share of points inside the box with margins of factor * likely error."""
     low, high = box.located.box_ras
     beyond = np.concatenate([low - box.points_ras, box.points_ras - high], axis=1)
-    # the factor at which each point is inside all six sides
+    # the factor from which each point is inside all six sides, ascending
     needed = np.sort((beyond / _likely(box.located, scales)).max(axis=1))
     return np.searchsorted(needed, TIMES, side="right") / len(needed)

@@ -5,6 +5,7 @@ examples give the distances from the organ's sides to the structure's sides. The
 sides in the target.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -65,11 +66,11 @@ def sides_by_organ(
         Positions of the structure's sides (6,), RAS mm, in the order of SIDES, and the inverse of their squared errors
         (6,). None if no organ overlaps enough.
     """
-    overlaps: dict[str, float] = {}  # mean over the examples; 0 for an example without the organ
+    # mean over the examples; 0 for an example without the organ
+    overlaps: defaultdict[str, float] = defaultdict(float)
     all_organs = [organ for organs in organs_of_examples for organ in organs]
     for organ in all_organs:
-        share = organ.overlap / len(organs_of_examples)
-        overlaps[organ.name] = overlaps.get(organ.name, 0.0) + share
+        overlaps[organ.name] += organ.overlap / len(organs_of_examples)
     best = max(overlaps, key=lambda name: overlaps[name], default="")
     if best not in organ_boxes or overlaps[best] < _LEAST_MEAN_OVERLAP:
         return None
@@ -77,6 +78,7 @@ def sides_by_organ(
     offsets = np.array([organ.offset_mm for organ in all_organs if organ.name == best])
     usual = np.median(offsets, axis=0)
     squares = ((offsets - usual) ** 2).sum(axis=0) + _USUAL_COUNT * _USUAL_MM**2
+    # of a new offset about the mean of the examples: their variance, plus that of their mean
     variance = squares / (len(offsets) - 1 + _USUAL_COUNT) * (1 + 1 / len(offsets))
     to_edge = np.abs(sides.reshape(2, 3) - bounds_ras) / cell_mm
     return sides + usual, np.where(to_edge.ravel() > _AT_EDGE_CELLS, 1 / variance, 0.0)

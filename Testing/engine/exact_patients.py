@@ -40,10 +40,7 @@ def exact_map(phantom, error=lambda body: body) -> EmbeddingMap:
     cell_to_ras = np.diag([*cell, 1.0])
     cell_to_ras[:3, 3] = low + (cell - np.abs(np.diag(to_ras)[:3])) / 2
     assert (np.abs(flip) == 1).all()
-    index = np.stack(np.meshgrid(np.arange(k), np.arange(j), np.arange(i), indexing="ij"), axis=-1)[
-        ..., ::-1
-    ]
-    ras = transform_points(cell_to_ras, index.reshape(-1, 3))
+    ras = transform_points(cell_to_ras, np.indices((k, j, i))[::-1].reshape(3, -1).T)
     body = error(phantom.to_body(ras)).reshape(k, j, i, 3)
     held = phantom.volume.sample(ras, outside=-1000.0).reshape(k, j, i) > -950
     embedding = EmbeddingMap(

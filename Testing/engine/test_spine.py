@@ -22,6 +22,7 @@ BORDERS = 100.0 + np.append(0, np.cumsum(SIZE_MM[::-1]))[::-1]  # of a regular s
 HEIGHT_MM = (BORDERS[1:] + BORDERS[:-1]) / 2  # middles of its vertebrae
 EDGES = BORDERS[1:-1]
 REGULAR = np.stack([0 * HEIGHT_MM, HEIGHT_MM], axis=1)
+NO_RIBS = Signs(np.zeros(1), np.zeros(1))
 SHOWN = ("T8", "T9", "T10", "T11", "T12", "L1", "L2", "L3")
 
 
@@ -33,7 +34,7 @@ def analytic_spine(low: float, high: float, error: float = 0.0, edges: np.ndarra
     return Course(heights, np.zeros((len(heights), 2)), heights + error), Signs(at, disc)
 
 
-def fit(spine, ends=None, ribs=None):
+def fit(spine, ends=None, ribs=NO_RIBS):
     return fit_levels(*spine, ends or {}, ribs, REGULAR)
 
 
@@ -59,7 +60,7 @@ def test_where_coordinates_are_nearest_to_the_next_vertebra_the_level_is_counted
 ):
     shown = analytic_spine(110.0, 330.0, error)
     ends = {"sacrum": EDGES[VERTEBRAE.index("L5")] + 14} if anchor == "sacrum" else {}
-    ribs = has_ribs(110.0, 330.0, "T12") if anchor == "ribs" else None
+    ribs = has_ribs(110.0, 330.0, "T12") if anchor == "ribs" else NO_RIBS
     counted = fit(shown, ends, ribs)
     free = fit(shown)
     assert counted.shift_mm[counted.whole] == pytest.approx(-error, abs=7.0)

@@ -20,8 +20,7 @@ class Convolution(nn.Conv3d):
     """
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if not _by_onednn(x):
-            return super().forward(x)
+        """Compute the convolution of `x` (b, c, k, j, i)."""
         return convolve(x, self.weight, self.bias, self.stride, [int(n) for n in self.padding])
 
 
@@ -32,13 +31,14 @@ def convolve(
     stride: Sequence[int] = (1, 1, 1),
     padding: Sequence[int] = (0, 0, 0),
 ) -> torch.Tensor:
-    """Compute F.conv3d. Like `Convolution`, it uses oneDNN on a CPU without gradients.
+    """Compute F.conv3d; as `Convolution` says, by oneDNN on a CPU, in float32, without gradients.
 
     Args:
         x: (b, c, k, j, i).
         weight, bias, stride, padding: as in F.conv3d.
     """
-    if not _by_onednn(x):
+    is_plain = x.device.type == "cpu" and x.dtype == torch.float32
+    if not is_plain or torch.is_grad_enabled() or not torch.backends.mkldnn.is_available():
         return F.conv3d(x, weight, bias, stride, padding)
     kind = fast_dtype(x.device) if max(stride) < weight.shape[-1] else torch.float32
     x = x.to(kind, memory_format=torch.channels_last_3d)
@@ -58,9 +58,3 @@ def fold_norms(network: nn.Module) -> nn.Module:
                 layers[n] = fuse_conv_bn_eval(layers[n], layers[n + 1])
                 layers[n + 1] = nn.Identity()
     return network
-
-
-def _by_onednn(x: torch.Tensor) -> bool:
-    """Return whether oneDNN can compute a convolution of `x`: on a CPU, in float32, without gradients."""
-    plain = x.device.type == "cpu" and x.dtype == torch.float32
-    return plain and not torch.is_grad_enabled() and torch.backends.mkldnn.is_available()

@@ -3,6 +3,8 @@
 If a scan is mirrored along an axis, the network's output for this axis changes its sign.
 """
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -20,7 +22,7 @@ class MirrorNetwork(nn.Module):
     widths: number of channels in the three parts of each member.
     """
 
-    def __init__(self, widths: tuple[int, int, int] = (16, 32, 64), members: int = 1) -> None:
+    def __init__(self, widths: Sequence[int] = (16, 32, 64), members: int = 1) -> None:
         super().__init__()
         self.members = nn.ModuleList(_member(*widths) for _ in range(members))
 
@@ -30,23 +32,21 @@ class MirrorNetwork(nn.Module):
         x: (b, 3, k, j, i) cells of about 12 mm. Channels: mean and standard deviation of the image in the cell, and
         the share of the cell that lies in the body. k, j and i are multiples of STRIDE.
         """
-        turned = [x, *(x.flip(axis) for axis in AXES)]
-        return torch.stack([self._of_member(member, turned) for member in self.members]).mean(0)
-
-    @staticmethod
-    def _of_member(member: nn.Module, turned: list[torch.Tensor]) -> torch.Tensor:
-        """Return one network's log odds (b, 3) that scans are stored correctly along R, A and S. turned: the scans,
-        then their mirror images along R, A and S."""
-        views = torch.cat(turned)
+        views = torch.cat([x, *(x.flip(axis) for axis in AXES)])
         weight = F.avg_pool3d(views[:, _CHANNELS:], STRIDE)
-        mean = (member(views[:, :_CHANNELS]) * weight).sum((2, 3, 4)) / weight.sum(
-            (2, 3, 4)
-        ).clamp_min(1e-3)
-        stored, *mirrored = mean.chunk(4)
-        return 4 * torch.stack([stored[:, n] - mirrored[n][:, n] for n in range(3)], dim=1)
+        total = weight.sum((2, 3, 4)).clamp_min(1e-3)
+        log_odds = []
+        for member in self.members:
+            mean = (member(views[:, :_CHANNELS]) * weight).sum((2, 3, 4)) / total
+            # (b, 3) each: of the scans, then of their mirror images along R, A and S
+            stored, *mirrored = mean.chunk(4)
+            differences = [stored[:, n] - mirrored[n][:, n] for n in range(3)]
+            log_odds.append(4 * torch.stack(differences, dim=1))
+        return torch.stack(log_odds).mean(0)
 
 
 def _member(first: int, second: int, third: int) -> nn.Sequential:
+    """Make one network: (b, 2, k, j, i) -> (b, 3, k/4, j/4, i/4), log odds along R, A and S. Arguments: channels."""
     return nn.Sequential(
         Convolution(_CHANNELS, first, 2, stride=2),
         nn.ReLU(),

@@ -181,9 +181,9 @@ class EmbeddingNetwork(nn.Module):
     def descriptor_bytes_per_voxel(self) -> float:
         """Additional memory for descriptors and organs: bytes for each voxel of the part that is computed at once."""
         channels = self.spec.local_channels
-        local = (
-            4 * self.spec.widths[0] + 3 * channels + 2 * self.spec.organ_channels if channels else 0
-        )
+        local = 4 * self.spec.widths[0] + 3 * channels + 2 * self.spec.organ_channels
+        if not channels:
+            local = 0
         organs = OrganHead.channels_at_once(channels) if self.spec.organs else 0
         return 4.0 * (local / LOCAL_STRIDE**3 + organs / STRIDE**3)
 
@@ -205,10 +205,14 @@ class EmbeddingNetwork(nn.Module):
         return 6 if self.spec.organs else 4 if self.spec.local_channels else 2
 
     def forward(self, x: torch.Tensor, descriptors: bool = True) -> Features:
+        """Compute the features of `x` (b, 1, k, j, i). descriptors: if False, only the coordinate is computed."""
         fine = self.fine(x)
         coarse = self.coarse(self.pool(fine))
         features = self.finish(coarse, fine, x, descriptors)
-        return features._replace(global_=self.describe(coarse)) if descriptors else features
+        if not descriptors or not self.spec.global_channels:
+            return features
+        vectors = _in_safe_precision(self.global_, coarse).float()
+        return features._replace(global_=_UnitLength.apply(vectors))
 
     def fine(self, x: torch.Tensor) -> torch.Tensor:
         """Run the stem and the first encoder resolution, which has the finest cells. Returns (b, c, k/4, j/4, i/4)."""
@@ -228,12 +232,6 @@ class EmbeddingNetwork(nn.Module):
         for up, block in zip(self.up[:-1], self.decoder[:-1], strict=True):
             x = block(_join(up(x), skips.pop()))
         return x
-
-    def describe(self, coarse: torch.Tensor) -> torch.Tensor | None:
-        """Make global descriptors from the output of `coarse`. None if the network cannot make global descriptors."""
-        if not self.spec.global_channels:
-            return None
-        return _UnitLength.apply(_in_safe_precision(self.global_, coarse).float())
 
     def finish(
         self, coarse: torch.Tensor, fine: torch.Tensor, x: torch.Tensor, descriptors: bool = True
@@ -257,9 +255,7 @@ class EmbeddingNetwork(nn.Module):
             local = self.local(x, up)
             logits = None
             if self.spec.organs and coordinate is not None:
-                logits = self.organs.logits(
-                    F.avg_pool3d(x, 2), coordinate.detach(), up, coarse, local
-                )
+                logits = self.organs(F.avg_pool3d(x, 2), coordinate.detach(), up, coarse, local)
             return Features(coordinate, None, local, logits)
         content = _Content(x, up)
         part = content.cut(x)
@@ -267,9 +263,10 @@ class EmbeddingNetwork(nn.Module):
         local = self.local(part, fine_part)
         organs = None
         if self.spec.organs and coordinate is not None:
-            organs = self.organs(
-                part, content.cut(coordinate), fine_part, coarse, local, content.cells
-            )
+            image = F.avg_pool3d(part, 2)
+            place = content.cut(coordinate)
+            logits = self.organs(image, place, fine_part, coarse, local, content.cells)
+            organs = logits.float().softmax(1)[:, 1:]  # without "no organ"
             if self.spec.organ_channels:
                 local = self.organs.join(local, organs)
             organs = content.placed(organs)
@@ -283,7 +280,6 @@ class _LocalHead(nn.Module):
 
     def __init__(self, width: int, channels: int, planar: bool):
         super().__init__()
-        kernel, padding = _three(planar)
         # how often the descriptors of a film are repeated along A
         self.layers = LOCAL_STRIDE if planar else 1
         step = (LOCAL_STRIDE, STRIDE if planar else LOCAL_STRIDE, LOCAL_STRIDE)
@@ -291,15 +287,13 @@ class _LocalHead(nn.Module):
             Convolution(1, width, step, stride=step, bias=False),
             nn.BatchNorm3d(width),
             nn.ReLU(inplace=True),
-            Convolution(width, width, kernel, padding=padding, bias=False),
-            nn.BatchNorm3d(width),
+            *_convolution(width, width, planar),
         )
         scale = tuple(STRIDE // size for size in step)
         self.up = nn.ConvTranspose3d(width, width, scale, stride=scale)
         self.mix = nn.Sequential(
             nn.ReLU(inplace=True),
-            Convolution(width, width, kernel, padding=padding, bias=False),
-            nn.BatchNorm3d(width),
+            *_convolution(width, width, planar),
             nn.ReLU(inplace=True),
             Convolution(width, channels, 1),
         )
@@ -310,9 +304,9 @@ class _LocalHead(nn.Module):
         x: (b, 1, k, j, i) network input. up: (b, w, k/4, j/4, i/4) U-Net's finest resolution.
         """
         descriptors = _UnitLength.apply(self.mix(self.stem(x) + self.up(up)).float())
-        return (
-            descriptors if self.layers == 1 else descriptors.repeat_interleave(self.layers, dim=3)
-        )
+        if self.layers == 1:
+            return descriptors
+        return descriptors.repeat_interleave(self.layers, dim=3)
 
 
 class _Content:
@@ -341,13 +335,8 @@ class _Content:
         return whole
 
     def _where(self, steps: int) -> tuple[Any, ...]:
-        return (
-            ...,
-            *(
-                slice(cell_range.start * steps, cell_range.stop * steps)
-                for cell_range in self.cells
-            ),
-        )
+        """Return the index of this box in a tensor (..., k, j, i) with `steps` values along each axis of a cell."""
+        return (..., *(slice(cells.start * steps, cells.stop * steps) for cells in self.cells))
 
 
 def _filled(x: torch.Tensor, axis: int, cells: int) -> slice:
@@ -388,15 +377,23 @@ def _three(planar: bool) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
     return ((3, 1, 3), (1, 0, 1)) if planar else ((3, 3, 3), (1, 1, 1))
 
 
+def _convolution(inputs: int, outputs: int, planar: bool) -> tuple[nn.Module, nn.Module]:
+    """Make a convolution of 3 voxels along each axis, but 1 along A if `planar`, and its batch normalisation."""
+    kernel, padding = _three(planar)
+    return (
+        Convolution(inputs, outputs, kernel, padding=padding, bias=False),
+        nn.BatchNorm3d(outputs),
+    )
+
+
 class _DoubleConvolution(nn.Sequential):
+    """Two 3 x 3 x 3 convolutions, each with batch normalisation and ReLU. planar: the kernels have 1 voxel along A."""
+
     def __init__(self, inputs: int, outputs: int, planar: bool):
-        kernel, padding = _three(planar)
         super().__init__(
-            Convolution(inputs, outputs, kernel, padding=padding, bias=False),
-            nn.BatchNorm3d(outputs),
+            *_convolution(inputs, outputs, planar),
             nn.ReLU(inplace=True),
-            Convolution(outputs, outputs, kernel, padding=padding, bias=False),
-            nn.BatchNorm3d(outputs),
+            *_convolution(outputs, outputs, planar),
             nn.ReLU(inplace=True),
         )
 

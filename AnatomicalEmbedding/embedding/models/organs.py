@@ -46,31 +46,6 @@ class OrganHead(nn.Module):
         """Return how many numbers `forward` keeps in memory at the same time for each cell of stride 4."""
         return 2 * _CELLS * (local_channels + 1) + 6 * _WIDTH
 
-    def forward(
-        self,
-        x: torch.Tensor,
-        coordinate: torch.Tensor,
-        fine: torch.Tensor,
-        coarse: torch.Tensor,
-        local: torch.Tensor,
-        cells: Sequence[slice] = (),
-    ) -> torch.Tensor:
-        """Compute probabilities (b, n, k/4, j/4, i/4) of n organs; 1 minus their sum is the probability of "no organ".
-
-        Args:
-            x: (b, 1, k, j, i) network input.
-            coordinate, fine: stride 4.
-            coarse: stride 8, always of the whole scan.
-            local: stride 2.
-            cells: the part of the scan that all inputs except `coarse` show, as slices k, j, i in cells of stride 4;
-                default: the part starts at cell 0.
-        """
-        return (
-            self.logits(F.avg_pool3d(x, 2), coordinate, fine, coarse, local, cells)
-            .float()
-            .softmax(1)[:, 1:]
-        )
-
     def join(self, local: torch.Tensor, organs: torch.Tensor) -> torch.Tensor:
         """Append organ codes to local descriptors (b, l, k/2, ...). Returns unit vectors (b, l + d, k/2, ...), float16.
 
@@ -86,7 +61,7 @@ class OrganHead(nn.Module):
         )
         return torch.cat([local.half() * (1 - _ORGAN_SHARE) ** 0.5, code.half()], dim=1)
 
-    def logits(
+    def forward(
         self,
         image: torch.Tensor,
         coordinate: torch.Tensor,
@@ -95,11 +70,15 @@ class OrganHead(nn.Module):
         local: torch.Tensor,
         cells: Sequence[slice] = (),
     ) -> torch.Tensor:
-        """Compute logits for `forward`, (b, 1 + n, ...); channel 0: "no organ".
+        """Compute logits (b, 1 + n, k/4, j/4, i/4) of n organs; channel 0: "no organ".
 
         Args:
-            image: network input, averaged to stride 2.
-            coordinate, fine, coarse, local, cells: as in `forward`.
+            image: (b, 1, k/2, j/2, i/2) network input, averaged to stride 2.
+            coordinate, fine: stride 4.
+            coarse: stride 8, always of the whole scan.
+            local: stride 2.
+            cells: the part of the scan that all inputs except `coarse` show, as slices k, j, i in cells of stride 4;
+                default: the part starts at cell 0.
         """
         part = cells or [slice(n) for n in fine.shape[2:]]
         context = F.interpolate(self.context(coarse), scale_factor=2, mode="trilinear")

@@ -93,12 +93,11 @@ def _maker(spec: dict[str, Any]) -> Callable[[], EmbeddingNetwork | Frame]:
 def _calibration(weights: Path, sha256: str) -> Calibration | None:
     """Return the calibration next to a weights file, or else the shipped calibration of these weights, or else None."""
     path = calibration_file(weights)
-    calibration = Calibration.load(path) if path.exists() else None
-    return (
-        calibration
-        if calibration is not None and calibration.weights_hash == sha256
-        else find_calibration(sha256)
-    )
+    if path.exists():
+        calibration = Calibration.load(path)
+        if calibration.weights_hash == sha256:
+            return calibration
+    return find_calibration(sha256)
 
 
 def write_weights(network: EmbeddingNetwork | Frame, path: Path, name: str, card: dict) -> str:
@@ -120,6 +119,7 @@ def write_weights(network: EmbeddingNetwork | Frame, path: Path, name: str, card
 
 
 def _stated_sha256(card: Path) -> str | None:
+    """Return the SHA-256 of the weights that a model card states; None if it states none."""
     try:
         return parse_json(card.read_text(encoding="utf-8")).get("sha256")
     except (OSError, AttributeError, ValueError):

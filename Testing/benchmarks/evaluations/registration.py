@@ -63,7 +63,7 @@ class PairMatcher:
             )
         except NotSamePatientError:
             return np.full_like(points_ras, np.nan)
-        return found.read(points_ras)[0]
+        return found.points(points_ras).points_ras
 
 
 @dataclass(frozen=True, eq=False)
