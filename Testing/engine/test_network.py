@@ -91,7 +91,6 @@ def test_air_around_the_content_costs_nothing_and_changes_nothing():
     where = (slice(None), slice(None), slice(6, 9), slice(2, 8), slice(8, 13))
     torch.testing.assert_close(found.organs[where], organs[where].float())
     assert (found.organs[..., :2, :, :] == 0).all()
-    assert (organs[..., :2, :, :] != 0).any()
 
 
 @pytest.mark.parametrize(("dtype", "error"), [(torch.float32, 1e-4), (torch.bfloat16, 0.03)])
