@@ -135,7 +135,7 @@ def test_a_user_who_calls_two_people_one_patient_gets_uncertain_matches(stranger
 
 
 def test_nothing_on_disk_holds_the_name_of_a_scan(scans, strangers, tmp_path, pair_cache):
-    """Names are given to copies of a pair and of a refused pair; a refusal of an earlier version disappears."""
+    """Names are given to copies of a pair and of a refused pair."""
     cache = MapCache(tmp_path)
     identified = [
         MappedScan(replace(scan.volume, name="Miller"), _renamed(scan.map, "Miller"))
@@ -144,12 +144,6 @@ def test_nothing_on_disk_holds_the_name_of_a_scan(scans, strangers, tmp_path, pa
     correspondence_of(*identified, cache)
     stranger = MappedScan(
         replace(strangers[1].volume, name="Smith"), _renamed(strangers[1].map, "Smith")
-    )
-    made = sorted(
-        (identified[1].map.provenance, stranger.map.provenance), key=lambda each: each.scan_hash
-    )
-    (tmp_path / f"{cache.pair_path(*made).stem}.refused2").write_text(
-        "Miller and Smith do not show one patient."
     )
     assert relate(identified[1], stranger, same_patient=True, cache=cache).refusal
     cache.put(identified[0].map)
