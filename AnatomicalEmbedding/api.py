@@ -135,7 +135,7 @@ def locate(
         The StructureBox of each structure, by name; with status and `box_ras` (2, 3) RAS mm.
     """
     model = model or _model_for([scan, examples if isinstance(examples, str | Path) else None])
-    embedding = _map(scan, model)
+    embedding = scan if isinstance(scan, EmbeddingMap) else model.embed(scan)
     if isinstance(structures, str):
         structures = [structures]
     path = None if model is None else model.path
@@ -180,19 +180,17 @@ def crop(
         VolumeError: the scan shows none of the structures.
     """
     volume = Volume.of(scan)
-    structure_boxes = locate(volume, structures, recall=recall, model=model)
-    boxes = [
-        found_box.box_ras for found_box in structure_boxes.values() if found_box.box_ras is not None
-    ]
+    located = locate(volume, structures, recall=recall, model=model)
+    boxes = [box.box_ras for box in located.values() if box.box_ras is not None]
     if not boxes:
-        names = ", ".join(structure_boxes)
+        names = ", ".join(located)
         raise VolumeError(
             f"{volume.name or 'the scan'}: shows none of the structures {names}; choose other structures."
         )
     box = np.clip(grown(enclosing(boxes), np.full(6, margin_mm)), *volume.bounds_ras)
-    return (
-        crop_voxels(volume, box) if spacing_mm is None else crop_resampled(volume, box, spacing_mm)
-    )
+    if spacing_mm is None:
+        return crop_voxels(volume, box)
+    return crop_resampled(volume, box, spacing_mm)
 
 
 def find(
@@ -279,22 +277,18 @@ def _model_for(scans: Sequence[EmbeddingMap | Scan | None]) -> Model | None:
     this is the model for films."""
     if all(scan is None or isinstance(scan, EmbeddingMap) for scan in scans):
         return None
-    films = any(
-        scan.is_film
-        if isinstance(scan, Volume)
-        else isinstance(scan, str | Path) and is_film_file(scan)
-        for scan in scans
-    )
+    films = any(map(_is_film, scans))
     return load_model(weights_for("auto", films))
 
 
+def _is_film(scan: EmbeddingMap | Scan | None) -> bool:
+    if isinstance(scan, Volume):
+        return scan.is_film
+    return isinstance(scan, str | Path) and is_film_file(scan)
+
+
 def _mapped(scan: EmbeddingMap | Scan, model: Model | None) -> EmbeddingMap | RelatedScan:
-    return (
-        scan
-        if isinstance(scan, EmbeddingMap)
-        else map_scan(Volume.of(scan, check=model.check_scan), model.embed, model.for_films)
-    )
-
-
-def _map(scan: EmbeddingMap | Scan, model: Model | None) -> EmbeddingMap:
-    return scan if isinstance(scan, EmbeddingMap) else model.embed(scan)
+    """Return a map unchanged, and any other scan with its map. model: not None unless `scan` is a map."""
+    if isinstance(scan, EmbeddingMap):
+        return scan
+    return map_scan(Volume.of(scan, check=model.check_scan), model.embed, model.for_films)

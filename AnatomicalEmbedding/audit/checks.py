@@ -63,6 +63,7 @@ def _check_names(relations: Relations) -> list[AuditFinding]:
     names = relations.fit.names
     rows = relations.fit.rows
     labels = relations.scan.labels
+    # (label, structure): by place, and by place and volume; then for each label the cost of its own name
     place_costs, costs = relations.costs
     own_place_cost, own_cost = (cost[np.arange(len(rows)), rows] for cost in (place_costs, costs))
     better = own_cost[:, None] - costs  # by how much another name decreases the cost of a label
@@ -133,10 +134,12 @@ def _check_numbers(relations: Relations) -> list[AuditFinding]:
         order = [n for n, name in enumerate(names) if name in whole]
         if len(order) < 2:
             continue
+        # of all structures of the series, from the head downwards: the distances of neighbours, smoothed
         usual_s = usual.places[[usual.index[name] for name in names], 2]
         distances_mm = np.maximum(-np.diff(usual_s), 8.0)
         smooth = np.convolve(np.pad(distances_mm, 1, mode="edge"), np.full(3, 1 / 3), mode="valid")
         usual_mm = np.append(0, smooth.cumsum())  # from the first of `names` down to each
+        # of labels that follow each other: the measured distance divided by the usual one, below 0 in the wrong order
         rows = [whole[names[n]] for n in order]
         ratio = -np.diff(scan.centres[rows, 2]) / np.diff(usual_mm[order])
         off = (ratio / np.median(ratio) - 1) * np.diff(order)  # in numbers
@@ -244,7 +247,8 @@ def check_overlaps(
     for first, second, shared_ml in overlaps:
         labels = [label for label in measured if label.text in (first, second)]
         # of the smaller label; all of it if neither label was measured
-        share = shared_ml / max(min((label.volume_ml for label in labels), default=0.0), shared_ml)
+        smaller_ml = min((label.volume_ml for label in labels), default=0.0)
+        share = shared_ml / max(smaller_ml, shared_ml)
         may_overlap = _is_part(canonical_name(first), canonical_name(second))
         if shared_ml >= _LEAST_OVERLAP_ML and not may_overlap:
             text = f"{first} and {second} share {shared_ml:.1f} ml"

@@ -192,6 +192,7 @@ def relate(
         embedding: map of the scan, or None without a scan.
     """
     scan = _known_labels(labels, usual, embedding)
+    # the explanation whose decrease of the cost exceeds its limit by most, in units of the limit's width
     plain = _fit_body(scan, usual, _PLAIN)
     chosen = None
     fit = plain
@@ -228,7 +229,7 @@ def _known_labels(
     if embedding is not None and embedding.calibration is not None and not embedding.faults:
         inside = embedding.contains(centres)
         body[inside] = embedding.sample(centres[inside])
-    errors = np.hypot(_MAP_MM, usual.spreads / 2)
+    errors = np.hypot(_MAP_MM, usual.spreads / 2)  # of a label's body coordinates (u, 3), mm
     return ScanLabels(
         scan_labels,
         np.array([label.is_cut for label in scan_labels], dtype=bool),
@@ -255,7 +256,7 @@ def _fit_body(scan: ScanLabels, usual: Usual, reason: Explanation) -> BodyFit:
     if whole.sum() >= _FEWEST:
         # log of the patient's volumes relative to the usual ones, without the effect of the explanation
         middle = np.median((scan.log_volumes - usual.volume[rows])[whole])
-        off = middle - np.log(np.abs(reason.scale)).sum()
+        off = middle - np.log(np.abs(reason.scale)).sum()  # 0 for a patient of the usual size
         square = _SIZE_SPREAD**2 + (usual.volume_spread[rows[whole]] ** 2).mean() / whole.sum()
         volume_cost = float(3 * np.log1p(off**2 / square / 5))  # Student's distribution
     return BodyFit(names, rows, frame, robust, cost, volume_cost)

@@ -86,12 +86,11 @@ def _run(
         names = {client.submit(task, entry, pure=False, retries=2): entry.name for entry in entries}
         for future in as_completed(names):
             fault = future.exception()
-            failed = {
-                "name": names[future],
-                "findings": [],
-                "error": f"the worker failed ({fault})",
-            }
-            yield future.result() if fault is None else failed
+            if fault is None:
+                yield future.result()
+            else:
+                error = f"the worker failed ({fault})"
+                yield {"name": names[future], "findings": [], "error": error}
 
 
 def _stored_record(
@@ -152,7 +151,7 @@ def audit_scan(entry: LabelledScan, model: str = "", device: str = "auto") -> Re
         findings += check_labels(relations)
         places = relations.expected_places(labels.ijk_to_ras, labels.voxels.shape)
         expected = {name: canvas.mark(place) for name, place in places}
-    # of equal findings, the last one stays, which has the highest score
+    # of findings of one problem at one place, the last one stays, which has the highest score
     findings.sort(key=lambda finding: finding.score)
     distinct = {
         (finding.label, finding.problem, str(finding.point_ras)): finding for finding in findings
@@ -162,6 +161,7 @@ def audit_scan(entry: LabelledScan, model: str = "", device: str = "auto") -> Re
         if relations and finding.labels:
             place = relations.expected_ras(finding.labels[0].name)
         record["findings"].append(finding.card(canvas.draw(finding, place)))
+    # the labelled structures, the organs of which they are parts, and what contains these
     names = {name for label in measured for name in (label.name, whole_name(label.text))}
     labelled = names.union(*(terms.ancestors(name) for name in names if name in terms.by_name))
     return record | {
@@ -192,10 +192,12 @@ def _check_across(records: Sequence[Record]) -> None:
     for record in records:
         for name in record["expected"]:
             shows[name].append(name in record["held"])
+    # name -> share of these scans that have its label, for names that most have
     shares: dict[str, float] = {}
     for name, labelled in shows.items():
         if sum(labelled) >= max(_FEWEST_SCANS, _USUALLY * len(labelled)):
             shares[name] = float(np.mean(labelled))
+    # patient -> name of a training scan
     trained = {
         record["patient"]: record["name"] for record in records if record["part"] == TRAINING
     }

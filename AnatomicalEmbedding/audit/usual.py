@@ -82,7 +82,7 @@ class Frame(NamedTuple):
             weight: (n,).
             prior_scale: (3,) the fitted scale stays near this scale.
         """
-        w = weight[:, None] / (spreads * prior_scale) ** 2
+        w = weight[:, None] / (spreads * prior_scale) ** 2  # (n, 3), 1 / variance
         # a weighted linear regression along each axis, with a prior for the slope
         middle = (w * centres).sum(axis=0) / w.sum(axis=0)
         mean = (w * places).sum(axis=0) / w.sum(axis=0)
@@ -111,6 +111,7 @@ def fit_frame(
 
     Returns the frame, robust weights (n,), and the total cost, which is lower for a better fit.
     """
+    # the first weights: by the distance of each label from the median shift, as if all had one scale
     scale = np.array(prior_scale, dtype=np.float64)
     shifts = centres - places * scale
     off = (shifts - np.median(shifts, axis=0)) / (spreads * scale)

@@ -52,6 +52,7 @@ def run(options: argparse.Namespace) -> int:
     findings = [
         {"scan": record["name"]} | finding for record in records for finding in record["findings"]
     ]
+    # the highest score first; findings of equal score by the name of their scan
     findings.sort(key=lambda finding: (-finding["score"], finding["scan"]))
     wrong = [finding for finding in findings if finding["score"] >= options.limit]
     values = {
@@ -80,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
     for skipped in values["skipped"]:
         console.warn(f"not audited: {skipped['reason']}")
     if options.json:
-        console.print_json(values | {"files": list(map(str, written))})
+        console.print_json(values | console.as_files(written))
     else:
         console.print_table(COLUMNS, rows[: min(len(wrong), _MOST_ROWS)])
         console.say(

@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> None:
     package = f"{DISTRIBUTION}[{','.join(_EXTRAS)}]"
     lines = [f"sha256sum --check {HASHES}", f'pip install --no-index --find-links . "{package}"']
     if options.json:
-        console.print_json({"files": list(map(str, written)), "size_mb": size_mb, "lines": lines})
+        console.print_json(console.as_files(written) | {"size_mb": size_mb, "lines": lines})
         return
     console.say(
         f"{options.folder}: {len(written)} files, {size_mb} MB. On the other computer, type in this folder:"

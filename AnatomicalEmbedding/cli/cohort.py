@@ -77,6 +77,7 @@ def _add_run(steps: argparse._SubParsersAction) -> None:
 
 
 def _add_others(steps: argparse._SubParsersAction) -> None:
+    """Add the steps `status` and `remove`."""
     help_text = "Counts the scans of a cohort, and states why some scans are not embedded."
     add = add_step(steps, "status", run_status, help_text)
     add("--verify", action="store_true", help="compare every map file with its checksum")
@@ -92,6 +93,7 @@ def _add_others(steps: argparse._SubParsersAction) -> None:
 
 
 def _add_results(steps: argparse._SubParsersAction) -> None:
+    """Add the steps `find` and `export`, which share the options for a place."""
     find = add_step(
         steps,
         "find",
@@ -147,24 +149,22 @@ def add_step(
 
 
 def run_run(options: argparse.Namespace) -> None:
+    """Add scans to a cohort, embed the scans without a map, and make the index for the search."""
     from ..cohort.engine import run
     from ..cohort.store import Store
     from ..cohort.work import Plan
     from ..scan.sources import list_sources
 
-    computing = (
+    plan = Plan(
         options.model,
         options.device,
         options.workers,
         options.memory_bytes,
         options.scheduler,
+        not options.no_descriptors,
     )
-    plan = Plan(*computing, not options.no_descriptors)
     # checked before the store is created
-    if (
-        options.folders
-        and next(list_sources(options.folders, unreadable=lambda line: None), None) is None
-    ):
+    if options.folders and not any(list_sources(options.folders, unreadable=lambda line: None)):
         raise AnatomicalEmbeddingError(
             f"{options.folders[0]}: contains no scan; give folders of CT scans."
         )
@@ -199,11 +199,13 @@ def run_run(options: argparse.Namespace) -> None:
 
 
 def run_status(options: argparse.Namespace) -> None:
+    """Print how many scans are in each state, and why some are not embedded; with --verify, check the maps."""
     from ..cohort.manifest import EMBEDDED, WAITING
     from ..cohort.store import Store
 
     with Store(options.store) as store:
-        faults = store.verify(options.repair) if options.verify or options.repair else []
+        is_verified = options.verify or options.repair
+        faults = store.verify(options.repair) if is_verified else []
         settings = store.manifest.about
         counts = store.manifest.counts()
         maps = store.manifest.map_files()
@@ -213,17 +215,15 @@ def run_status(options: argparse.Namespace) -> None:
             facts = {row.id: facts for row, facts in store.manifest.embedded()}
             scans = [_listed(row, facts.get(row.id)) for row in rows]
             result = {
+                "store": str(store.folder),
                 "total": sum(counts.values()),
                 "counts": counts,
                 "bytes": size,
                 "model": settings.get("model"),
             }
-            fault_result = (
-                {"faults": [vars(fault) for fault in faults]}
-                if options.verify or options.repair
-                else {}
-            )
-            print_json({"store": str(store.folder), **result, **fault_result, "scans": scans})
+            if is_verified:
+                result["faults"] = list(map(vars, faults))
+            print_json(result | {"scans": scans})
     if not options.json:
         say(f"{options.store}: {_in_words(counts)}")
         if maps:
@@ -232,15 +232,13 @@ def run_status(options: argparse.Namespace) -> None:
             )
         reasons = [row for row in rows if row.state not in (EMBEDDED, WAITING)]
         for row in reasons[:_SHOWN_SCANS]:
-            say(
-                f"{row.state}: {row.reason if row.scan in row.reason else f'{row.scan}: {row.reason}'}"
-            )
+            reason = row.reason if row.scan in row.reason else f"{row.scan}: {row.reason}"
+            say(f"{row.state}: {reason}")
         if len(reasons) > _SHOWN_SCANS:
             say(f"... and {len(reasons) - _SHOWN_SCANS} more; --json lists all")
+        consequence = "; the next run embeds the scan again" if options.repair else ""
         for fault in faults:
-            say(
-                f"{fault.problem}{'; the next run embeds the scan again' if options.repair else ''}"
-            )
+            say(f"{fault.problem}{consequence}")
     if faults and not options.repair:
         raise AnatomicalEmbeddingError(
             f"{options.store}: {len(faults)} maps are missing or damaged; run `anatemb cohort status` with --repair, "
@@ -249,19 +247,19 @@ def run_status(options: argparse.Namespace) -> None:
 
 
 def _listed(row: Any, facts: dict[str, Any] | None) -> dict[str, Any]:
-    facts_shown = (
-        {name: facts[name] for name in ("held", "low_mm", "high_mm", "misfit_mm")} if facts else {}
-    )
+    """Return what `cohort status --json` states about a scan. facts: from `make_facts`, or None without a map."""
+    names = ("held", "low_mm", "high_mm", "misfit_mm") if facts else ()
     return {
         "scan": row.scan,
         "state": row.state,
         "reason": row.reason or None,
         "scan_hash": row.scan_hash,
-        **facts_shown,
+        **{name: facts[name] for name in names},
     }
 
 
 def run_remove(options: argparse.Namespace) -> None:
+    """Remove scans from a cohort."""
     from ..cohort.store import Store
 
     with Store(options.store) as store:
@@ -274,6 +272,8 @@ def run_remove(options: argparse.Namespace) -> None:
 
 
 def _in_rates(counts: Counter[str], total: int, seconds: float) -> str:
+    """Return the progress of a run in words. counts: of scans, by the state in which they ended. seconds: since the
+    start."""
     bad = "".join(f", {count} {name}" for name, count in counts.items() if name != "embedded")
     done = counts.total()
     time_left = f", {(total - done) * seconds / done / 60:.0f} min left" if done else ""
@@ -285,6 +285,7 @@ def _in_words(counts: dict[str, int]) -> str:
 
 
 def run_find(options: argparse.Namespace) -> None:
+    """Find a place in all scans, write places.csv, and print the best answers."""
     from ..cohort.search import Search
     from ..cohort.store import Store
 
@@ -294,21 +295,17 @@ def run_find(options: argparse.Namespace) -> None:
         answers = find(Search(store), mention, options)
         console.make_folder(options.output)
         written = [options.output / "places.csv"]
-        console.write_table(written[0], COLUMNS, [_row(answer, "") for answer in answers])
+        rows = list(map(_row, answers))
+        console.write_table(written[0], COLUMNS, rows)
     if options.json:
-        print_json(
-            {"places": [dict(zip(COLUMNS, _row(answer, None), strict=True)) for answer in answers]}
-        )
+        print_json({"places": console.as_records(COLUMNS, rows)})
         return
     with_place = [answer for answer in answers if answer.point_ras is not None]
     for answer in with_place[:_SHOWN_PLACES]:
         r, a, s = answer.point_ras
         say(f"{answer.row.scan}: {answer.text}, at {r:.1f}, {a:.1f}, {s:.1f}")
-    more = (
-        f"; {len(with_place) - _SHOWN_PLACES} more in places.csv"
-        if len(with_place) > _SHOWN_PLACES
-        else ""
-    )
+    unlisted = len(with_place) - _SHOWN_PLACES
+    more = f"; {unlisted} more in places.csv" if unlisted > 0 else ""
     say(f"found in {len(with_place)} of {len(answers)} scans{more}")
     console.say_written(written)
 
@@ -350,9 +347,8 @@ def find(search: Search, mention: Mention | None, options: argparse.Namespace) -
         template, volume = _template(search, options)
         if options.box:
             corners = parse_point(options.box, 6).reshape(2, 3)
-            return search.box(
-                make_example(template, np.sort(corners, axis=0)), options.refine, step
-            )
+            example = make_example(template, np.sort(corners, axis=0))
+            return search.box(example, options.refine, step)
         from ..matching.query import read_query
 
         point = parse_point(options.point)
@@ -363,9 +359,8 @@ def find(search: Search, mention: Mention | None, options: argparse.Namespace) -
         from ..relations.one_patient import MappedScan
 
         cache = MapCache(default_folder())
-        return search.registered(
-            answers, MappedScan(volume, template), point, cache, options.refine
-        )
+        example_scan = MappedScan(volume, template)
+        return search.registered(answers, example_scan, point, cache, options.refine)
 
 
 def _template(search: Search, options: argparse.Namespace) -> tuple[EmbeddingMap, Volume | None]:
@@ -383,10 +378,9 @@ def _template(search: Search, options: argparse.Namespace) -> tuple[EmbeddingMap
             f"--like {options.like}: names {len(rows)} scans ({names}); name one scan."
         )
     if rows and rows[0].scan_hash in search.index.scans:
-        embedded = search.index.scans[rows[0].scan_hash][0]  # duplicate scans share one map
-        return search.map_of(embedded), search.read_volume(
-            embedded
-        ) if embedded.source.patient_id else None
+        embedded, _ = search.index.scans[rows[0].scan_hash]  # duplicate scans share one map
+        volume = search.read_volume(embedded) if embedded.source.patient_id else None
+        return search.map_of(embedded), volume
     if not Path(options.like).exists():
         raise AnatomicalEmbeddingError(
             f"{options.like}: is neither a scan of this cohort nor a file; check the path."
@@ -397,16 +391,16 @@ def _template(search: Search, options: argparse.Namespace) -> tuple[EmbeddingMap
     return _open_model(search.store).embed(volume), volume
 
 
-def _row(answer: Found, empty: Any) -> list[Any]:
-    point = (
-        [empty] * 3 if answer.point_ras is None else [round(float(x), 2) for x in answer.point_ras]
-    )
-    chance = empty if answer.probability is None else round(answer.probability, 3)
-    error = empty if answer.expected_error_mm is None else round(answer.expected_error_mm, 1)
+def _row(answer: Found) -> list[Any]:
+    """Return a row of places.csv."""
+    chance = "" if answer.probability is None else round(answer.probability, 3)
+    error = "" if answer.expected_error_mm is None else round(answer.expected_error_mm, 1)
+    point = console.coordinates(answer.point_ras)
     return [answer.row.scan, answer.status, chance, error, *point]
 
 
 def run_export(options: argparse.Namespace) -> None:
+    """Write the tables of a cohort and, if a place is given, the page with pictures."""
     from ..cohort.gallery import write_gallery
     from ..cohort.search import Search
     from ..cohort.store import Store
@@ -414,29 +408,28 @@ def run_export(options: argparse.Namespace) -> None:
     console.check_folder(options.output)
     with Store(options.store) as store:
         search = Search(store)
-        answers = (
-            find(search, check_place(options), options) if options.words or options.like else None
-        )
+        answers = None
+        if options.words or options.like:
+            answers = find(search, check_place(options), options)
         console.make_folder(options.output)
         written = [_write_scans(store, options.output)]
         if options.structures:
             written.append(_write_boxes(store, search, options))
         if answers is not None:
             written.append(options.output / "places.csv")
-            console.write_table(written[-1], COLUMNS, [_row(answer, "") for answer in answers])
+            console.write_table(written[-1], COLUMNS, list(map(_row, answers)))
             facts = {row.id: facts for row, facts in search.index.scans.values()}
             with console.progress_bar("pictures", options.json) as progress:
                 title = options.words or f"Place as in {options.like}"
-                gallery = options.output / "gallery.html"
-                written.append(
-                    write_gallery(gallery, title, answers, facts, lambda share: progress(share, ""))
-                )
+                written.append(options.output / "gallery.html")
+                write_gallery(written[-1], title, answers, facts, lambda share: progress(share, ""))
     if options.json:
-        print_json({"files": list(map(str, written))})
+        print_json(console.as_files(written))
     console.say_written(written, options.json)
 
 
 def _write_scans(store: Store, folder: Path) -> Path:
+    """Write scans.csv: a row for each scan of the cohort. Returns its path."""
     facts = {row.id: facts for row, facts in store.manifest.embedded()}
     rows = []
     for row in store.manifest.rows():
@@ -451,6 +444,7 @@ def _write_scans(store: Store, folder: Path) -> Path:
 
 
 def _write_boxes(store: Store, search: Search, options: argparse.Namespace) -> Path:
+    """Find the structures in the maps of all scans, and write boxes.csv. Returns its path."""
     from ..structures.box_finder import RECALL
 
     names = None if options.structures == "all" else options.structures
@@ -467,6 +461,7 @@ def _write_boxes(store: Store, search: Search, options: argparse.Namespace) -> P
 
 
 def _open_model(store: Store) -> Model:
+    """Load the weights with which the cohort was embedded."""
     model = store.manifest.about.get("model", "auto")
     return console.open_model(
         argparse.Namespace(

@@ -37,6 +37,7 @@ EFFORT_HELP = "more effort: slightly more exact answers, but slower (default: st
 WEIGHTS_HELP = "name or file of the weights (default: auto, the best shipped weights)"
 DICOM_HELP = "also write the result of each scan as a DICOM object, for scans that are DICOM series"
 STORE_HELP = "also send the DICOM objects to this DICOMweb server, such as https://server/dicom-web"
+# name of an option, as for `complete` -> its flags, and the arguments of `add_argument`; in the order of the help
 _SHARED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "output": (
         ("-o", "--output"),
@@ -47,8 +48,8 @@ _SHARED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
         {"action": "store_true", "help": "do not write pages with pictures"},
     ),
     "dicom": (("--dicom",), {"action": "store_true", "help": DICOM_HELP}),
-    "store": (("--store",), {"metavar": "URL", "dest": "store_url", "help": STORE_HELP}),
     "effort": (("--effort",), {"choices": EFFORTS, "default": "standard", "help": EFFORT_HELP}),
+    "store": (("--store",), {"metavar": "URL", "dest": "store_url", "help": STORE_HELP}),
     "series": (
         ("--series",),
         {"action": "append", "default": [], "metavar": "UID", "help": SERIES_HELP},
@@ -64,22 +65,27 @@ def complete(
     parser: argparse.ArgumentParser,
     run: Callable[[argparse.Namespace], int | None],
     *shared: str,
-    series: bool = False,
     json: bool = True,
     model: bool = True,
 ) -> None:
     """Add shared options to the parser of a command, and set the function that runs the command.
 
     Args:
-        shared: which of "output", "report", "dicom" (with --store) and "effort" to add.
-        series, json: whether to add --series and --json.
+        parser: the parser.
+        run: gets the parsed options; may return an exit code.
+        shared: which of "output", "report", "dicom" (with --store), "effort" and "series" to add.
+        json: whether to add --json.
         model: whether to add --model and the options of `add_computing`.
     """
     parser.set_defaults(run=run)
-    shared += ("store",) * ("dicom" in shared)
-    for name in (*shared, *["series"] * series, *["json"] * json):
-        flags, settings = _SHARED[name]
-        parser.add_argument(*flags, **settings)
+    names = {*shared}
+    if json:
+        names.add("json")
+    if "dicom" in shared:
+        names.add("store")
+    for name, (flags, settings) in _SHARED.items():
+        if name in names:
+            parser.add_argument(*flags, **settings)
     if model:
         group = parser.add_argument_group("model")
         group.add_argument("--model", default="auto", metavar="NAME|FILE", help=WEIGHTS_HELP)
@@ -182,6 +188,7 @@ def noted(volume: Volume, path: str) -> Volume:
 
 
 def warn(sentence: str) -> None:
+    """Print a line on stderr."""
     print(f"anatemb: {sentence}", file=sys.stderr, flush=True)
 
 
@@ -268,6 +275,14 @@ def check_inside(volume: Volume, path: Path, labels: Sequence[str], points_ras: 
         )
 
 
+def use_threads(options: argparse.Namespace) -> None:
+    """Compute with the number of CPU threads that the option --threads states."""
+    import torch  # imported late: `anatemb --help` must not wait for it
+
+    if options.threads is not None:
+        torch.set_num_threads(options.threads)
+
+
 def open_model(options: argparse.Namespace, name: str | None = None, films: bool = False) -> Model:
     """Load the weights with this name. If `name` is None, load the weights that the user gave with --model.
 
@@ -276,14 +291,11 @@ def open_model(options: argparse.Namespace, name: str | None = None, films: bool
         name: name or file of the weights.
         films: True if the weights are for films, which decides what "auto" means.
     """
-    import torch  # imported late: `anatemb --help` must not wait for it
-
     from ..embedding.cache import MapCache, default_folder
     from ..embedding.inference import load_model
     from ..resources import weights_for
 
-    if options.threads is not None:
-        torch.set_num_threads(options.threads)
+    use_threads(options)
     cache = None if options.no_cache else MapCache(default_folder())
     model = load_model(weights_for(name or options.model, films), options.device, cache)
     if options.memory_bytes is not None:
@@ -326,6 +338,13 @@ def report_overlaps(labels: LabelMap, flat: Path, whole: Path) -> None:
         )
 
 
+def coordinates(values: np.ndarray | None, count: int = 3) -> list[Any]:
+    """Return coordinates, mm, as cells of a table, with two decimals. None gives `count` empty cells."""
+    if values is None:
+        return [""] * count
+    return [round(float(value), 2) for value in values.ravel()]
+
+
 def names_in(text: str | None) -> list[str]:
     """Split a text at commas into names. Returns an empty list for None."""
     return [name.strip() for name in (text or "").split(",") if name.strip()]
@@ -344,7 +363,8 @@ def number(
 
     def read(text: str) -> _N:
         with suppress(ValueError, OverflowError):
-            if fits(value := convert(text)):
+            value = convert(text)
+            if fits(value):
                 return value
         raise argparse.ArgumentTypeError(f"{text!r} is not {kind}")
 
@@ -453,7 +473,13 @@ def say_written(paths: Iterable[Path], quiet: bool = False) -> None:
 
 
 def print_json(values: object) -> None:
+    """Print values as JSON on stdout."""
     print(json.dumps(values, indent=1, allow_nan=False))
+
+
+def as_files(written: Iterable[Path]) -> dict[str, Any]:
+    """Return the paths of the files that were written, as an entry of the results with --json."""
+    return {"files": list(map(str, written))}
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

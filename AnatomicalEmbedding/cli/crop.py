@@ -68,7 +68,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "RESULT is one label map, or a folder of label maps whose names start with the name of their scan"
     )
     add("--paste-back", type=Path, metavar="RESULT", help=result)
-    console.complete(parser, run, "output", "dicom", series=True)
+    console.complete(parser, run, "output", "dicom", "series")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -102,11 +102,10 @@ def run(options: argparse.Namespace) -> None:
                     f"{path}: shows none of the chosen structures; choose other structures."
                 )
             missing = " ".join(n for n in structures if n not in boxes)
-            groups = (
-                {f"{name}_{n}": [n] for n in boxes}
-                if options.separate
-                else {f"{name}_crop": list(boxes)}
-            )
+            # name of a crop -> the structures in it
+            groups = {f"{name}_crop": list(boxes)}
+            if options.separate:
+                groups = {f"{name}_{n}": [n] for n in boxes}
             cropped: dict[str, np.ndarray] = {}
             for crop_name, members in groups.items():
                 box = grown(enclosing([boxes[n] for n in members]), np.full(6, options.margin_mm))
@@ -139,9 +138,9 @@ def _paste(options: argparse.Namespace) -> None:
         raise AnatomicalEmbeddingError(
             f"{source}: no such file or folder; check the path after --paste-back."
         )
-    results = (
-        [p for p in sorted(source.iterdir()) if image_suffix(p)] if source.is_dir() else [source]
-    )
+    results = [source]
+    if source.is_dir():
+        results = [path for path in sorted(source.iterdir()) if image_suffix(path)]
     console.check_folder(options.output)
     scans = Scans(options)
     written = []
@@ -165,16 +164,11 @@ def _paste(options: argparse.Namespace) -> None:
                 write_image(pasted, output)
                 written.append(output)
                 if scans.series is not None:
-                    written.append(
-                        options.output / f"{display_name(result).removesuffix('.seg')}.seg.dcm"
-                    )
-                    _write_pasted(
-                        GetArrayViewFromImage(pasted),
-                        volume,
-                        list_of_names(result),
-                        scans.series,
-                        written[-1],
-                    )
+                    stem = display_name(result).removesuffix(".seg")
+                    written.append(options.output / f"{stem}.seg.dcm")
+                    labels = GetArrayViewFromImage(pasted)
+                    names_file = list_of_names(result)
+                    _write_pasted(labels, volume, names_file, scans.series, written[-1])
     scans.finish({}, None, written)
 
 
@@ -192,6 +186,7 @@ def _write_pasted(
     names = {
         texts.get(int(value), f"label {value:g}"): n for n, value in enumerate(values, start=1)
     }
+    # each label becomes its place in `values`, from 1; 0 stays 0
     numbers = np.searchsorted(values, labels, "right")
     write_label_seg(LabelMap(numbers, volume.ijk_to_ras, names or {"label": 1}), series, path)
 
@@ -204,6 +199,7 @@ def _scan_name(crop_name: str, scan_names: Iterable[str]) -> str | None:
 
 
 def _file_name(name: str) -> str:
+    """Return a name with only letters, digits, -, _ and ., which does not begin with a point."""
     return "".join(c if c.isalnum() or c in "-_." else "_" for c in name).lstrip(".")
 
 
@@ -229,6 +225,7 @@ def _write_crop(
 
 
 def _spacing(text: str) -> tuple[float, float, float]:
+    """Convert the argument X,Y,Z to three voxel sizes, mm."""
     with suppress(ValueError):
         x, y, z = map(float, text.split(","))
         if all(MIN_SPACING_MM <= size <= MAX_SPACING_MM for size in (x, y, z)):

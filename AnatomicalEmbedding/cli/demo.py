@@ -6,7 +6,16 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import AnatomicalEmbeddingError, PointsError
-from .console import complete, embed, make_folder, open_model, print_json, print_table, say
+from .console import (
+    as_files,
+    complete,
+    embed,
+    make_folder,
+    open_model,
+    print_json,
+    print_table,
+    say,
+)
 from .match import Answer, write_answers
 
 TEMPLATE_SEED, TARGET_SEED = 20_001, 20_002
@@ -79,13 +88,8 @@ def run(options: argparse.Namespace) -> None:
         )
     ]
     if options.json:
-        print_json(
-            {
-                "points": answers,
-                "median_error_mm": round(median, 2),
-                "files": list(map(str, written)),
-            }
-        )
+        results = {"points": answers, "median_error_mm": round(median, 2)}
+        print_json(results | as_files(written))
         return
     rows = [
         [label, *p, s or "", f"{e:.1f}" if e is not None else "not there"]

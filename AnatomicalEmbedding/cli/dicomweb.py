@@ -48,6 +48,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
 
 def run_priors(options: argparse.Namespace) -> None:
+    """Download the CT series of a patient, and print where each shows the place."""
     from ..dicom.dicomweb import Server
     from ..dicom.source import source_of
     from ..words import PlaceFinder, not_understood, parse_query, shipped_atlas
@@ -74,11 +75,10 @@ def run_priors(options: argparse.Namespace) -> None:
             finder = PlaceFinder(embedding, volume, atlas)
             header = source.slices[0]
             for place in (place for mention in mentions for place in finder.find(mention)):
-                where: list[object] = [""] * 5
+                where = [*console.coordinates(place.point_ras), "", ""]
                 if place.point_ras is not None:
                     image = source.nearest(place.point_ras)
-                    point = [round(float(value), 2) for value in place.point_ras]
-                    where = [*point, image.get("InstanceNumber", ""), image.SOPInstanceUID]
+                    where[3:] = image.get("InstanceNumber", ""), image.SOPInstanceUID
                 facts = [header.StudyDate, place.name, place.status, round(place.probability, 3)]
                 rows.append([*facts, *where, header.SeriesInstanceUID, header.StudyInstanceUID])
     table = [[*row[:8], row[9]] for row in rows]

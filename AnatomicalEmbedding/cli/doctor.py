@@ -71,6 +71,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _package_problems(needed: list[Requirement]) -> list[str]:
+    """Return [a sentence with the line to type], or [] if all needed packages have the right version."""
     packages = [f'"{package.text}"' for package in needed if not package.is_met]
     if numpy_is_too_new():
         packages.append(f'"{NUMPY_1}"')

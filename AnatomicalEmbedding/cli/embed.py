@@ -14,7 +14,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "`anatemb info` can read.",
     )
     parser.add_argument("scans", nargs="+", metavar="SCAN", help=console.SCANS_HELP)
-    console.complete(parser, run, "output", series=True)
+    console.complete(parser, run, "output", "series")
 
 
 def run(options: argparse.Namespace) -> None:

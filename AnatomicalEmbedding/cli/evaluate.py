@@ -63,6 +63,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 def _add_kind(
     kinds: Any, name: str, run: Callable[[argparse.Namespace], None], description: str, *shared: str
 ) -> argparse.ArgumentParser:
+    """Add a subcommand. Its short help is its description up to the first colon. shared: as for `complete`."""
     parser = kinds.add_parser(
         name,
         help=description[0].lower() + description[1:].partition(":")[0],
@@ -103,6 +104,7 @@ def run_landmarks(
 
 
 def run_confidence(options: argparse.Namespace) -> None:
+    """Measure whether expected errors and probabilities are right."""
     from ..evaluation.confidence import judge_trials, summarise_confidence
     from ..structures.label_names import GROUPS
     from ..structures.labelled_scans import load_cases

@@ -39,7 +39,7 @@ def _add_find(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("scans", nargs="*", metavar="SCAN", help=console.SCANS_HELP)
     help_text = "report, a text file or DICOM SR; find the places that its sentences name"
     parser.add_argument("--report", type=Path, metavar="FILE", help=help_text)
-    console.complete(parser, run_find, "output", "report", "dicom", series=True)
+    console.complete(parser, run_find, "output", "report", "dicom", "series")
 
 
 def _add_name(commands: argparse._SubParsersAction) -> None:
@@ -50,10 +50,11 @@ def _add_name(commands: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("scan", metavar="SCAN", help="CT file or DICOM folder")
     parser.add_argument("--point", required=True, metavar="R,A,S", help="the point in RAS mm")
-    console.complete(parser, run_name, series=True)
+    console.complete(parser, run_name, "series")
 
 
 def run_find(options: argparse.Namespace) -> None:
+    """Find the places that the words, or the sentences of a report, name in every scan, and write the results."""
     missed: list[str] = []
     if options.report is None:
         mentions, missed = _mentions_in_words(options.words or "")
@@ -85,6 +86,7 @@ def run_find(options: argparse.Namespace) -> None:
         new_rows += [_missed_row(part, path) for part in missed]
         rows += new_rows
         answers += console.as_records(COLUMNS, new_rows)
+        # the first of the new rows are the places; the words that were not understood follow
         for record, (_, p) in zip(answers[-len(new_rows) :], places, strict=False):
             record |= {
                 "title": p.title,
@@ -97,11 +99,8 @@ def run_find(options: argparse.Namespace) -> None:
         write_markups(written[-1], points)
         written += scans.write_points_report(name, points)
         if not options.no_report:
-            written.append(
-                write_places_report(
-                    options.output / f"{name}.places.html", volume, name, places, missed
-                )
-            )
+            page = options.output / f"{name}.places.html"
+            written.append(write_places_report(page, volume, name, places, missed))
     written += scans.write_table("places", COLUMNS, rows)
     table = [[str(row[0])[:_MOST_CHARACTERS], scans.names[str(row[1])], *row[2:]] for row in rows]
     scans.finish({"places": answers}, (COLUMNS, table), written)
@@ -114,7 +113,8 @@ def _mentions_in_report(path: Path) -> list[tuple[str, Mention]]:
 
     mentions = []
     for sentence in parse_report(read_report(path)):
-        mentions += [(" ".join(sentence.text.split()), mention) for mention in sentence.mentions]
+        text = " ".join(sentence.text.split())  # on one line
+        mentions += [(text, mention) for mention in sentence.mentions]
     if not mentions:
         raise AnatomicalEmbeddingError(f"{path}: names no known place; give a report in English.")
     return mentions
@@ -133,27 +133,21 @@ def _mentions_in_words(words: str) -> tuple[list[tuple[str, Mention]], list[str]
 
 
 def _row(words: str, path: str, place: Place) -> list[object]:
-    point = (
-        ["", "", ""] if place.point_ras is None else [round(float(x), 2) for x in place.point_ras]
-    )
-    return [
-        words,
-        path,
-        place.name,
-        place.status,
-        round(place.probability, 3),
-        *point,
-        place.remark,
-    ]
+    """Return a row of places.csv. words: what the user wrote. path: of the scan."""
+    point = console.coordinates(place.point_ras)
+    probability = round(place.probability, 3)
+    return [words, path, place.name, place.status, probability, *point, place.remark]
 
 
 def _missed_row(part: str, path: str) -> list[object]:
+    """Return a row of places.csv for a part of the words that names no known place."""
     from ..words import not_understood
 
     return [part, path, "", NOT_UNDERSTOOD, "", "", "", "", not_understood(part)]
 
 
 def run_name(options: argparse.Namespace) -> None:
+    """Print the structures at a point."""
     from ..scan.points import parse_point
     from ..words import PlaceFinder, shipped_atlas
 

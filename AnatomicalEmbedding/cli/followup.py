@@ -67,7 +67,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     help_text = "also write DICOM structured reports (TID 1500) for each scan that is DICOM: lesions, and proposals"
     add("--sr", "--dicom", action="store_true", dest="dicom", help=help_text)
     add("--store", metavar="URL", dest="store_url", help=console.STORE_HELP)
-    console.complete(parser, run, "output", "report", "effort", series=True)
+    console.complete(parser, run, "output", "report", "effort", "series")
 
 
 class _PatientScans(NamedTuple):
@@ -88,7 +88,7 @@ class _PatientScans(NamedTuple):
 def run(options: argparse.Namespace) -> None:
     from ..followup.lesion_lists import mark_lesions, read_lesions
     from ..followup.proposing import find_places
-    from ..followup.record_file import read_record
+    from ..followup.record_file import read_record, to_json
     from ..followup.study_inputs import in_order
     from ..relations.one_patient import MappedScan
     from ..relations.relate import relate
@@ -112,9 +112,10 @@ def run(options: argparse.Namespace) -> None:
     maps = {
         key: console.embed(model, volume, options.json) for key, volume in scans.volumes.items()
     }
-    refusals: dict[str, None] = {}
+    refusals: dict[str, None] = {}  # sentences, each once, in order: the keys of a dictionary
 
     def relation_of(source: str, target: str) -> Relation:
+        """Relate two studies, given by their keys; note if they do not show one patient."""
         pair = (MappedScan(scans.volumes[key], maps[key]) for key in (source, target))
         relation = relate(*pair, same_patient=True, effort=options.effort, cache=model.cache)
         if relation.refusal:
@@ -127,7 +128,12 @@ def run(options: argparse.Namespace) -> None:
     console.store(options, written)
     reasons = [reason for reasons in missing.values() for reason in reasons.values()]
     if options.json:
-        _print_json(record, reasons, [*notes, *refusals, *not_written], written)
+        results = {
+            "record": to_json(record),
+            "without_a_place": reasons,
+            "notes": [*notes, *refusals, *not_written],
+        }
+        console.print_json(results | console.as_files(written))
         return
     _print_cells(record)
     for line in (*refusals, *reasons, *not_written):
@@ -187,34 +193,19 @@ def _write(
     """Write the results. Returns their paths, and sentences about what could not be written."""
     from ..followup.export import CSV, HTML, RECORD, SR, export
 
-    kinds = {CSV, RECORD}
+    kinds = [CSV, RECORD]
     if not options.no_report:
-        kinds.add(HTML)
+        kinds.append(HTML)
     if options.dicom:
-        kinds.add(SR)
+        kinds.append(SR)
     written, not_written = export(record, options.output, scans.volumes, scans.slices, _NAME, kinds)
     if options.dicom:
         written += _write_proposals(record, scans.slices, options.output)
     return written, not_written
 
 
-def _print_json(
-    record: FollowUp, reasons: Sequence[str], notes: Sequence[str], written: Sequence[Path]
-) -> None:
-    """Print the results as JSON. reasons: why lesions have no place."""
-    from ..followup.record_file import to_json
-
-    console.print_json(
-        {
-            "record": to_json(record),
-            "without_a_place": reasons,
-            "notes": notes,
-            "files": list(map(str, written)),
-        }
-    )
-
-
 def _dates(texts: Sequence[str], count: int) -> list[date | None]:
+    """Return the dates that the user gave with --date, or None for each of `count` scans."""
     if texts and len(texts) != count:
         raise AnatomicalEmbeddingError(
             f"--date: {len(texts)} dates are given for {count} scans; give one date for each scan, PRIOR first."
@@ -258,12 +249,9 @@ def _write_proposals(record: FollowUp, slices: Mapping[str, Path], folder: Path)
     written = []
     for key, name in sr_names(record, _NAME).items():
         proposals = [
-            (lesion_item, lesion_item.findings[key])
-            for lesion_item, study in record.unreviewed()
-            if study.key == key
-        ]
-        proposals = [
-            (lesion, finding) for lesion, finding in proposals if finding.point_ras is not None
+            (lesion, lesion.findings[key])
+            for lesion, study in record.unreviewed()
+            if study.key == key and lesion.findings[key].point_ras is not None
         ]
         if key in slices and proposals:
             descriptions = (STATE_CODES[PROPOSED][2],) * len(proposals)
@@ -273,17 +261,13 @@ def _write_proposals(record: FollowUp, slices: Mapping[str, Path], folder: Path)
             source = read_source(study.label, slices[key], study.series_uid)
             written.append(folder / name.replace(".sr.dcm", ".proposals.dcm"))
             errors = [finding.guess.error_mm for _, finding in proposals]
-            write_points_report(
-                points,
-                source,
-                written[-1],
-                errors,
-                [lesion.tracking_uid for lesion, _ in proposals],
-            )
+            uids = [lesion.tracking_uid for lesion, _ in proposals]
+            write_points_report(points, source, written[-1], errors, uids)
     return written
 
 
 def _print_cells(record: FollowUp) -> None:
+    """Print the table of the findings: where a person or the program places each lesion in each study."""
     from ..followup.table import rows
 
     cells = []
@@ -291,11 +275,9 @@ def _print_cells(record: FollowUp) -> None:
         finding = row.finding
         if finding is None:
             continue
-        place = (
-            ("", "", "")
-            if finding.point_ras is None
-            else tuple(f"{x:.1f}" for x in finding.point_ras)
-        )
+        place = ["", "", ""]
+        if finding.point_ras is not None:
+            place = [f"{x:.1f}" for x in finding.point_ras]
         guess = finding.guess if finding.state == PROPOSED else None
         error = "" if guess is None or guess.error_mm is None else f"{guess.error_mm:.0f}"
         doubt = "" if guess is None else guess.doubt.partition(":")[0]

@@ -36,7 +36,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     check = "also embed each scan; show which part of the body it contains, and whether it seems mirrored or flipped"
     add("--check", action="store_true", help=check)
     add("--clear-cache", action="store_true", help="delete all maps in the cache on disk")
-    console.complete(parser, run, series=True)
+    console.complete(parser, run, "series")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -54,8 +54,9 @@ def run(options: argparse.Namespace) -> None:
             descriptions.append(_describe_scan(source, options))
     if options.json:
         console.print_json(descriptions)
-    for number, facts in enumerate([] if options.json else descriptions):
-        if number:
+        descriptions = []
+    for number, facts in enumerate(descriptions):
+        if number:  # an empty line between two scans
             console.say()
         width = max(len(name) for name in facts)
         for name, value in facts.items():
@@ -64,6 +65,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _describe_scan(source: Source, options: argparse.Namespace) -> dict[str, object]:
+    """Return facts about a scan: name -> value; with --check, also what its map shows."""
     from ..scan.dicom import describe_series
 
     volume = source.read()
@@ -97,6 +99,7 @@ def _describe_scan(source: Source, options: argparse.Namespace) -> dict[str, obj
 
 
 def _describe_map(path: Path) -> dict[str, object]:
+    """Return facts about the file of a map: name -> value."""
     from ..embedding.map import EmbeddingMap
 
     embedding = EmbeddingMap.load(path)
@@ -114,6 +117,7 @@ def _describe_map(path: Path) -> dict[str, object]:
 
 
 def _coverage_of(embedding: EmbeddingMap) -> dict[str, object]:
+    """Return which part of the body a map shows; {} without body coordinates in mm."""
     from ..embedding.coverage import find_coverage
 
     if not embedding.provenance.metric or not len(embedding.body_index):
@@ -131,12 +135,14 @@ def _axes(ijk_to_ras: np.ndarray) -> str:
     letters = ""
     for axis in range(3):
         world = int(np.abs(direction[:, axis]).argmax())
+        # the first letter for the positive direction of R, A or S, the second for the negative
         letters += ("RL", "AP", "SI")[world][int(direction[world, axis] < 0)]
     tilt = np.degrees(np.arccos(np.clip(np.abs(direction).max(axis=0), 0, 1))).max()
     return letters if tilt < 0.1 else f"{letters}, {tilt:.1f} degrees oblique"
 
 
 def _text(value: object) -> str:
+    """Return a fact as a text; "-" for an empty list."""
     if isinstance(value, list):
-        return ", ".join(str(v) for v in value) or "-"
+        return ", ".join(map(str, value)) or "-"
     return str(value)

@@ -55,12 +55,12 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     make.add_argument(
         "--terms", default="", metavar="TEXT", help="terms under which the set may be shared"
     )
-    console.complete(make, run_make, series=True)
+    console.complete(make, run_make, "series")
 
     add = steps.add_parser("add", help="add marked scans to a set", description=marked)
     add.add_argument("set", type=Path, metavar="SET", help="the set; it is changed")
     add.add_argument("scans", nargs="+", metavar="SCAN", help=console.SCANS_HELP)
-    console.complete(add, run_add, series=True)
+    console.complete(add, run_add, "series")
 
     run = steps.add_parser(
         "run",
@@ -73,7 +73,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     set_help = "file NAME.landmarks.json, or a set that is shipped: pelvis, trunk"
     run.add_argument("set", type=Path, metavar="SET", help=set_help)
     run.add_argument("scans", nargs="+", metavar="SCAN", help=console.SCANS_HELP)
-    console.complete(run, run_run, "output", "report", "dicom", series=True)
+    console.complete(run, run_run, "output", "report", "dicom", "series")
 
     check = steps.add_parser(
         "check",

@@ -27,7 +27,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "levels are named. With --dicom, NAME.sr.dcm is a DICOM report of the points.",
     )
     parser.add_argument("scans", nargs="+", metavar="SCAN", help=console.SCANS_HELP)
-    console.complete(parser, run, "output", "report", "dicom", series=True)
+    console.complete(parser, run, "output", "report", "dicom", "series")
 
 
 def run(options: argparse.Namespace) -> None:

@@ -31,7 +31,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "with --recall. An absent structure has no box. With --dicom, NAME.boxes.dcm is a DICOM SEG with the boxes.",
     )
     add_box_options(parser)
-    console.complete(parser, run, "output", "report", "dicom", series=True)
+    console.complete(parser, run, "output", "report", "dicom", "series")
 
 
 def add_box_options(parser: argparse.ArgumentParser, default: str = "all") -> None:
@@ -109,26 +109,18 @@ def run(options: argparse.Namespace) -> None:
     for path, name, volume, embedding in scans.embedded(model):
         with scans.skipping():
             structures = finder.find(embedding)
-            boxes = {
-                structure.name: structure.box_ras
-                for structure in structures.values()
-                if structure.box_ras is not None
-            }
+            boxes = {n: box.box_ras for n, box in structures.items() if box.box_ras is not None}
             if boxes and scans.series is not None:
                 written.append(options.output / f"{name}.boxes.dcm")
                 write_box_seg(boxes, volume.shape, volume.ijk_to_ras, scans.series, written[-1])
             if boxes:
                 written.append(options.output / f"{name}.boxes.mrk.json")
-                write_rois(
-                    written[-1],
-                    boxes,
-                    {n: _description(structures[n], options.recall) for n in boxes},
-                )
+                descriptions = {n: _description(structures[n], options.recall) for n in boxes}
+                write_rois(written[-1], boxes, descriptions)
             rows += [box_row(path, structure) for structure in structures.values()]
             if not options.no_report:
-                pages.append(
-                    write_box_report(options.output / f"{name}.html", volume, name, structures)
-                )
+                page = options.output / f"{name}.html"
+                pages.append(write_box_report(page, volume, name, structures))
     written += [*pages, *scans.write_table("boxes", BOX_COLUMNS, rows)]
     table = [[scans.names[str(row[0])], *row[1:9]] for row in rows]
     scans.finish(
@@ -137,19 +129,15 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _description(structure: StructureBox, recall: float) -> str:
-    cut = (
-        f", cut at its {' and '.join(structure.located.cut)} side" if structure.located.cut else ""
-    )
+    """Return what Slicer shows about a box."""
+    sides = " and ".join(structure.located.cut)
+    cut = f", cut at its {sides} side" if sides else ""
     return f"{structure.status}{cut}; box enlarged for a recall of {recall:g}"
 
 
 def box_row(path: str, structure: StructureBox) -> list[object]:
     """Return a row of boxes.csv, with the columns BOX_COLUMNS. path: of the scan."""
-    corners = (
-        [""] * 6
-        if structure.box_ras is None
-        else [round(float(x), 2) for x in structure.box_ras.ravel()]
-    )
+    corners = console.coordinates(structure.box_ras, 6)
     located = structure.located
     details = [round(located.present, 2), " ".join(located.cut), "; ".join(located.remarks)]
     return [path, structure.name, structure.status, *corners, *details]

@@ -34,6 +34,7 @@ class _Parser(argparse.ArgumentParser):
     """Names the nearest option or command for a misspelt one, in place of a list of all."""
 
     def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def,override]
+        """Parse as argparse does, but refuse an option that no option of this parser begins with."""
         if self._subparsers is None:  # otherwise, some of the words are options of a command
             options = self._option_string_actions
             for option in (word.partition("=")[0] for word in args or () if word.startswith("--")):
@@ -42,6 +43,7 @@ class _Parser(argparse.ArgumentParser):
         return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
+        """End the program with the message of argparse or, for an unknown command or step, with a suggestion."""
         wrong = re.match(
             r"argument (COMMAND|STEP): invalid choice: '(.*)' \(choose from (.*)\)",
             message,
@@ -78,8 +80,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run = options.run
 
     def prepare_and_run(_: argparse.Namespace) -> int | None:
-        from_server = any(word.startswith("dicomweb:") for word in words)
-        prepared = parser.parse_args(_downloaded(words)) if from_server else options
+        """Download and check inputs, then run the command: inside of `run_command`, which reports their errors."""
+        prepared = options
+        if any(word.startswith("dicomweb:") for word in words):
+            from ..dicom.dicomweb import download_input
+
+            folder = download_folder()
+            prepared = parser.parse_args([download_input(word, folder, warn) for word in words])
         check_server(prepared)
         _check_kind(run.__module__.rpartition(".")[2], prepared)
         return run(prepared)
@@ -101,13 +108,6 @@ def _check_kind(command: str, options: argparse.Namespace) -> None:
         raise WeightsError(no_body_frame(weights.name))
 
 
-def _downloaded(words: Sequence[str]) -> list[str]:
-    """Return the arguments with the path of the downloaded files instead of each dicomweb:URL."""
-    from ..dicom.dicomweb import download_input
-
-    return [download_input(word, download_folder(), warn) for word in words]
-
-
 def run_command(options: argparse.Namespace) -> int:
     """Run a parsed command line. Prints an AnatomicalEmbeddingError as one line on stderr. Returns the exit code."""
     code: int | None = 0
@@ -115,28 +115,22 @@ def run_command(options: argparse.Namespace) -> int:
         with _cleaning_up_when_terminated():
             code = options.run(options)
     except AnatomicalEmbeddingError as error:
-        print(f"anatemb: {error}", file=sys.stderr)
+        warn(str(error))
         return EXIT_USER_ERROR
     except BrokenPipeError:  # the program that reads stdout, such as `head`, has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
         if error.errno in _DISK_FULL:
             where = f"{error.filename}: " if error.filename else ""
-            print(
-                f"anatemb: {where}the disk is full; delete files, then run the same command again.",
-                file=sys.stderr,
-            )
+            warn(f"{where}the disk is full; delete files, then run the same command again.")
             return EXIT_USER_ERROR
         if error.filename is None:
             raise
         reason = (error.strerror or "cannot be used").lower()
-        print(
-            f"anatemb: {error.filename}: {reason}; check the path, its permissions and the disk.",
-            file=sys.stderr,
-        )
+        warn(f"{error.filename}: {reason}; check the path, its permissions and the disk.")
         return EXIT_USER_ERROR
     except KeyboardInterrupt:
-        print("anatemb: interrupted; no file was left incomplete.", file=sys.stderr)
+        warn("interrupted; no file was left incomplete.")
         return EXIT_INTERRUPTED
     return code or 0
 
@@ -179,11 +173,6 @@ def _with_points_joined(arguments: Sequence[str]) -> list[str]:
             joined[-1] += f"={argument}"
         else:
             joined.append(argument)
-    points = [
-        argument for argument in joined[command:] if argument.startswith(("--point=", "--box="))
-    ]
-    return [
-        *joined[:command],
-        *points,
-        *(argument for argument in joined[command:] if argument not in points),
-    ]
+    points = [word for word in joined[command:] if word.startswith(("--point=", "--box="))]
+    rest_of_line = [word for word in joined[command:] if word not in points]
+    return [*joined[:command], *points, *rest_of_line]

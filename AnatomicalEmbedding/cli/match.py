@@ -104,7 +104,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         default=None,
         help=different_help,
     )
-    console.complete(parser, run, "output", "report", "dicom", "effort", series=True)
+    console.complete(parser, run, "output", "report", "dicom", "effort", "series")
 
 
 def run(options: argparse.Namespace) -> None:

@@ -71,7 +71,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     add("--field", action="store_true", help="also write the displacement of every voxel of FIXED")
     help_text = "use this registration (DICOM, .h5 or .tfm) instead of a new one; write the resampled results only"
     add("--transform", type=Path, metavar="FILE", help=help_text)
-    console.complete(parser, run, "output", "report", "dicom", series=True)
+    console.complete(parser, run, "output", "report", "dicom", "series")
 
 
 class _Inputs(NamedTuple):
@@ -107,13 +107,9 @@ def run(options: argparse.Namespace) -> None:
     if not options.no_report:
         from ..reports.scan_pages import write_registration_report
 
+        scans = (inputs.fixed, inputs.moving)
         page = options.output / _REPORT
-        facts_in_words = _in_words(facts)
-        written.append(
-            write_registration_report(
-                page, inputs.fixed, inputs.moving, registration, facts_in_words
-            )
-        )
+        written.append(write_registration_report(page, *scans, registration, _in_words(facts)))
     if series:
         written.append(options.output / _DICOM)
         _write_dicom(registration, inputs.fixed, series, written[-1])
@@ -189,6 +185,7 @@ def _resample(
         flat = folder / _LABELS
         written.append(flat)
         write_image(to_image(labels.voxels, labels.ijk_to_ras), flat)
+        # a label map without a list of names has no names to store in a segmentation
         if labels.values:
             whole = folder / _SEGMENTS
             written.append(whole)
@@ -209,9 +206,8 @@ def _print(
 ) -> None:
     """Print the results. facts: of the new registration. outside: labels of the points that are not in the scan."""
     if options.json:
-        console.print_json(
-            facts | {"points_outside_moving": outside, "files": list(map(str, written))}
-        )
+        results = {"points_outside_moving": outside} | console.as_files(written)
+        console.print_json(facts | results)
         return
     if facts:
         console.print_table(["registration", ""], _in_words(facts).items())
@@ -223,18 +219,18 @@ def _print(
 def _write_dicom(
     registration: Registration, fixed: Volume, series: list[SourceSeries], path: Path
 ) -> None:
+    """Write the registration as a DICOM object. series: the images of the fixed scan, and of the moving scan."""
     from ..dicom.registrations import write_displacements, write_matrix
     from ..registration.transform import coarse_grid
 
     comment = f"{registration.kind}; error: {registration.used} matches, median {registration.distance_mm:.1f} mm apart"
+    fixed_series, moving_series = series
     if registration.field is None:
-        write_matrix(
-            registration.affine, registration.kind.upper(), series[0], series[1], comment, path
-        )
+        kind = registration.kind.upper()
+        write_matrix(registration.affine, kind, fixed_series, moving_series, comment, path)
     else:
-        write_displacements(
-            registration.displacements(coarse_grid(fixed)), series[0], series[1], comment, path
-        )
+        field = registration.displacements(coarse_grid(fixed))
+        write_displacements(field, fixed_series, moving_series, comment, path)
 
 
 def _read_labels(path: Path, moving: Volume) -> LabelMap:
@@ -258,6 +254,7 @@ def _read_labels(path: Path, moving: Volume) -> LabelMap:
 
 
 def _facts(registration: Registration, fixed_map: EmbeddingMap, seconds: float) -> dict[str, Any]:
+    """Return the facts for registration.json. seconds: time of the registration without embedding."""
     folding = registration.folding(fixed_map)
     return {
         "kind": registration.kind,
@@ -280,6 +277,7 @@ def _facts(registration: Registration, fixed_map: EmbeddingMap, seconds: float) 
 
 
 def _in_words(facts: dict[str, Any]) -> dict[str, str]:
+    """Return the facts that a reader needs, in words: name -> text."""
     low, high = facts["jacobian_percentiles_1_99"]
     return {
         "kind": str(facts["kind"]),

@@ -39,13 +39,11 @@ class Scans:
     ) -> None:
         from ..scan.sources import find_scans
 
-        scan_paths, series_uids = (
-            (options.scans, options.series) if paths is None else (paths, series)
-        )
+        if paths is None:
+            paths = options.scans
+            series = options.series
         self._options = options
-        self.sources = find_scans(
-            scan_paths, console.warn, series_uids, getattr(options, "output", None)
-        )
+        self.sources = find_scans(paths, console.warn, series, getattr(options, "output", None))
         self.names = {source.label: name for name, source in self.sources.items()}
         self.failed: list[str] = []
         self.series: SourceSeries | None = None
@@ -72,6 +70,7 @@ class Scans:
                 yield source.label, name, volume
 
     def _find_series(self, source: Source) -> None:
+        """With --dicom, read the headers of the scan's slices, to which its DICOM results refer."""
         if getattr(self._options, "dicom", False):
             from ..dicom.source import source_of
 
@@ -131,10 +130,11 @@ class Scans:
             columns: names of the columns.
             rows: the rows.
         """
+        if not rows:
+            return []
         path = self._options.output / f"{name}.csv"
-        if rows:
-            console.write_table(path, columns, rows)
-        return [path] if rows else []
+        console.write_table(path, columns, rows)
+        return [path]
 
     def finish(
         self,
@@ -151,7 +151,7 @@ class Scans:
             written: files that were written; their paths are printed.
         """
         if self._options.json:
-            console.print_json(results | {"files": list(map(str, written)), "skipped": self.failed})
+            console.print_json(results | console.as_files(written) | {"skipped": self.failed})
         else:
             if table is not None:
                 console.print_table(*table)

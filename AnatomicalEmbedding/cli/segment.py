@@ -71,11 +71,12 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         action="store_true",
         help="also write NAME.seg.nii.gz and NAME.labels.json, on the voxels of the scan",
     )
-    console.complete(run, run_run, "output", "report", "dicom", series=True, model=False)
+    console.complete(run, run_run, "output", "report", "dicom", "series", model=False)
     console.add_computing(run)
 
 
 def run_train(options: argparse.Namespace) -> None:
+    """Train a segmenter on outlined scans. After a signal, the segmenter so far is written."""
     from ..segmentation.examples import common_values, label_differences, read_examples
     from ..segmentation.segmenter import train_segmenter
 
@@ -112,8 +113,7 @@ def run_train(options: argparse.Namespace) -> None:
 
 
 def run_run(options: argparse.Namespace) -> None:
-    import torch
-
+    """Outline every scan, or take the outlines of an earlier run; write them, the table and the page."""
     from ..embedding.device import choose_device
     from ..reports.scan_pages import outline_card, write_outline_report
     from ..segmentation.outlining import COLUMNS, TABLE_NAME, outline, read_table, table_rows
@@ -121,8 +121,7 @@ def run_run(options: argparse.Namespace) -> None:
 
     console.check_report(options)
     console.check_folder(options.output)
-    if options.threads is not None:
-        torch.set_num_threads(options.threads)
+    console.use_threads(options)
     segmenter = load_segmenter(options.model, choose_device(options.device))
     model = console.open_model(options, segmenter.weights)
     segmenter.check(model.weights_hash, options.model)
@@ -162,6 +161,7 @@ def run_run(options: argparse.Namespace) -> None:
             # written after every scan, so that an interrupted run can continue; `earlier` keeps rows of later scans
             rows = table_rows(list((earlier | done).items()))
             console.write_table(options.output / TABLE_NAME, COLUMNS, rows)
+    # written again without the rows of scans that this run did not read
     rows = table_rows(list(done.items()))
     if rows:
         written.append(options.output / TABLE_NAME)
@@ -194,16 +194,21 @@ def _earlier_outlines(
     """Return the outlines that an earlier run wrote. None if a file of these outlines is missing, damaged, or older
     than the scan or the segmenter, or if the segmenter now outlines other structures.
 
-    results: the files of the outlines, the .seg.nrrd first.
+    Args:
+        outlines: rows of the table of results; () if the table does not have the scan.
+        results: the files of the outlines, the .seg.nrrd first; at least one.
+        scan: the scan.
+        run: folder of the segmenter.
+        segmenter: the segmenter.
     """
     from ..segmentation.outlining import Outlines
     from ..segmentation.segmenter import FILE_NAME
     from ..structures.segments import read_segments
 
-    if tuple(structure.name for structure in outlines) != segmenter.names or not all(
-        path.is_file() for path in results
-    ):
+    names = tuple(structure.name for structure in outlines)
+    if names != segmenter.names or not all(path.is_file() for path in results):
         return None
+    # the results must be newer than the scan and the segmenter
     changed_ns = max(scan.changed_ns, (run / FILE_NAME).stat().st_mtime_ns)
     if min(path.stat().st_mtime_ns for path in results) < changed_ns:
         return None
@@ -218,6 +223,7 @@ def _earlier_outlines(
 def _write(
     folder: Path, name: str, outlines: Outlines, ends: Sequence[str], series: SourceSeries | None
 ) -> None:
+    """Write the outlines of one scan as the files NAME + `ends`. series: with --dicom, the images of the scan."""
     from ..dicom.segmentations import write_label_seg
     from ..structures.label_files import write_nifti
     from ..structures.segments import write_segments

@@ -50,6 +50,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
 
 def _build(options: argparse.Namespace) -> None:
+    """Build a library or an atlas, by the name of the output file."""
     from ..structures.library import SUFFIX
     from ..words.atlas import SUFFIX as ATLAS_SUFFIX
 
@@ -58,7 +59,8 @@ def _build(options: argparse.Namespace) -> None:
             f"{options.output}: is not a name for a library or atlas; give -o NAME{SUFFIX} or -o NAME{ATLAS_SUFFIX}."
         )
     options.output.parent.mkdir(parents=True, exist_ok=True)
-    count = (_build_library if options.output.name.endswith(SUFFIX) else _build_atlas)(options)
+    build = _build_library if options.output.name.endswith(SUFFIX) else _build_atlas
+    count = build(options)
     if options.json:
         print_json({"file": str(options.output), "structures": count})
     else:
@@ -66,6 +68,7 @@ def _build(options: argparse.Namespace) -> None:
 
 
 def _list(options: argparse.Namespace) -> None:
+    """Print the structures of a library, with the number of their examples."""
     from ..structures.box_finder import open_library
     from ..structures.examples import SYNTHETIC
 
@@ -78,13 +81,12 @@ def _list(options: argparse.Namespace) -> None:
     if options.json:
         print_json(rows)
     else:
-        print_table(
-            ["structure", "examples", "of real patients"],
-            [list(map(str, row.values())) for row in rows],
-        )
+        header = ["structure", "examples", "of real patients"]
+        print_table(header, [list(row.values()) for row in rows])
 
 
 def _build_library(options: argparse.Namespace) -> int:
+    """Build a library. Returns the number of its structures."""
     from ..structures.examples import labelled_boxes, phantom_boxes
     from ..structures.labelled_scans import load_cases
     from ..structures.library_building import PHANTOM_SEED, build_library
@@ -108,6 +110,7 @@ def _build_library(options: argparse.Namespace) -> int:
 
 
 def _build_atlas(options: argparse.Namespace) -> int:
+    """Build an atlas. Returns the number of its structures."""
     from ..weights.budget import NUMBERS
     from ..words.atlas_building import build_atlas
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import tomllib
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..errors import AnatomicalEmbeddingError
 from .console import (
     add_count,
     add_jobs,
@@ -19,6 +21,7 @@ from .console import (
     progress_bar,
     say,
     stop_on_signals,
+    use_threads,
 )
 
 if TYPE_CHECKING:
@@ -147,12 +150,9 @@ def run(options: argparse.Namespace) -> None:
 
 def run_own_kind(options: argparse.Namespace) -> None:
     """Train weights on scans of one kind that are no CTs of adults."""
-    import torch
-
     from ..training.own_kind import train_own_kind
 
-    if options.threads:
-        torch.set_num_threads(options.threads)
+    use_threads(options)
     check_folder(options.output)
 
     def show(share: float, stage: str) -> None:
@@ -183,16 +183,12 @@ def train_recipe(
         recipe: the recipe.
         objective: training objective of a recipe from a paper; None for other recipes.
     """
-    import torch
-
     from ..embedding.device import choose_device
     from ..embedding.models.registry import find_weights, write_weights
-    from ..errors import AnatomicalEmbeddingError
     from ..training.loop import Progress
     from ..training.trainer import Validation, train
 
-    if options.threads:
-        torch.set_num_threads(options.threads)
+    use_threads(options)
     check_folder(options.output)
     device = choose_device(options.device)
     # loaded before the scans are prepared: preparing may take an hour, and wrong weights must fail earlier
@@ -202,17 +198,16 @@ def train_recipe(
     validation = Validation(options.validate, str(device)) if is_validated else None
     scans = _training_scans(options, recipe)
     if validation is not None:
-        training_scans = validation.scans_for_training(scans)
-        for name in sorted({s.name for s in scans} - {s.name for s in training_scans}):
+        all_names = {scan.name for scan in scans}
+        scans = validation.scans_for_training(scans)
+        for name in sorted(all_names - {scan.name for scan in scans}):
             _report(
                 f"left out: {name} is a scan of a patient in {options.validate}, which is used for validation"
             )
-        if not training_scans:
+        if not scans:
             raise AnatomicalEmbeddingError(
                 f"{options.validate}: contains all training patients; use other patients."
             )
-        scans = training_scans
-    stop = stop_on_signals()
 
     def show(progress: Progress) -> None:
         if options.json:
@@ -238,7 +233,7 @@ def train_recipe(
         validate=validation,
         validate_every=options.validate_every,
         progress=show,
-        cancelled=stop,
+        cancelled=stop_on_signals(),
     )
     path = options.output / "weights.safetensors"
     metadata = {
@@ -246,8 +241,8 @@ def train_recipe(
         "steps": done.steps,
         "minutes": round(done.minutes, 1),
         "device": str(device),
+        "scans": [scan.name for scan in scans],
     }
-    metadata["scans"] = [scan.name for scan in scans]
     sha256 = write_weights(done.network, path, options.name or recipe.name, metadata)
     say(f"wrote {path} (SHA-256 {sha256[:16]}...)", options.json)
     if options.json:
@@ -261,12 +256,12 @@ def train_recipe(
 
 
 def _report(line: str) -> None:
+    """Print a line of progress on stderr; with --json, stdout has only JSON."""
     print(line, file=sys.stderr, flush=True)
 
 
 def _training_scans(options: argparse.Namespace, recipe: Recipe) -> list[PreparedScan]:
     """Return all scans of a training run: prepared scans, folders of scans (prepared first), label images, phantoms."""
-    from ..errors import AnatomicalEmbeddingError
     from ..films.preparation import prepare_phantom_films
     from ..training.label_images import prepare_label_images
     from ..training.organ_targets import follow_organs
@@ -280,25 +275,26 @@ def _training_scans(options: argparse.Namespace, recipe: Recipe) -> list[Prepare
         raise AnatomicalEmbeddingError(
             f"--levels {options.levels}: is not used, because all given scans are prepared already; leave --levels out."
         )
+    spacing_mm = recipe.network.spacing_mm
     paths = [path for folder in sets for path in sorted(folder.glob("*.safetensors"))]
     paths += prepare_scans(options, folders, recipe, prepared) if folders else []
     if recipe.batch.phantom_share > 0:
         if recipe.network.planar:
             paths += prepare_phantom_films(
-                options.phantoms, options.films, recipe.network.spacing_mm, prepared, _report
+                options.phantoms, options.films, spacing_mm, prepared, _report
             )
         else:
-            paths += prepare_phantoms(
-                options.phantoms, recipe.network.spacing_mm, prepared, _report
-            )
+            paths += prepare_phantoms(options.phantoms, spacing_mm, prepared, _report)
     if options.label_maps is not None:
         paths += prepare_label_images(
-            options.label_maps, options.label_images, recipe.network.spacing_mm, prepared, _report
+            options.label_maps, options.label_images, spacing_mm, prepared, _report
         )
-    excluded = {
-        path for path in paths if any(fnmatch(path.stem, pattern) for pattern in options.exclude)
-    }
-    return follow_organs([PreparedScan.load(path) for path in paths if path not in excluded])
+    used = [
+        path
+        for path in paths
+        if not any(fnmatch(path.stem, pattern) for pattern in options.exclude)
+    ]
+    return follow_organs(list(map(PreparedScan.load, used)))
 
 
 def prepare_scans(
@@ -314,7 +310,6 @@ def prepare_scans(
 
     Raises AnatomicalEmbeddingError if a recipe for films is given without an atlas.
     """
-    from ..errors import AnatomicalEmbeddingError
     from ..films.preparation import prepare_films
     from ..training.frames import LevelTable
     from ..training.preparation import prepare_set
@@ -345,10 +340,6 @@ def prepare_scans(
 
 def overrides(pairs: list[str]) -> dict[str, object]:
     """Parse the arguments SECTION.KEY=VALUE of `--set`. Returns SECTION.KEY -> new value in the recipe."""
-    import tomllib
-
-    from ..errors import AnatomicalEmbeddingError
-
     values: dict[str, object] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")

@@ -72,7 +72,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     add("--model", default="auto", metavar="NAME|FILE", help=WEIGHTS_HELP)
     add("--device", default="auto", help="auto, cpu, cuda, cuda:1 or mps (default: auto)")
     add("--no-cache", action="store_true", help="neither read nor write embedding maps on disk")
-    complete(parser, run, series=True, json=False, model=False)
+    complete(parser, run, "series", json=False, model=False)
 
 
 def run(options: argparse.Namespace) -> None:

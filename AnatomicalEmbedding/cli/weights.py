@@ -7,12 +7,14 @@ from pathlib import Path
 from .console import (
     add_jobs,
     add_training,
+    as_files,
     check_folder,
     complete,
     number,
     print_json,
     say_written,
     stop_on_signals,
+    use_threads,
 )
 
 
@@ -57,15 +59,12 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    import torch
-
     from ..embedding.device import choose_device
     from ..training.recipes import load_recipe
     from ..weights.building import WeightsBuild
     from ..weights.stages import run_build
 
-    if options.threads:
-        torch.set_num_threads(options.threads)
+    use_threads(options)
     check_folder(options.output)
     build = WeightsBuild(
         options.data,
@@ -83,4 +82,4 @@ def run(options: argparse.Namespace) -> None:
     files = run_build(build)
     say_written(files, options.json)
     if options.json:
-        print_json({"files": list(map(str, files))})
+        print_json(as_files(files))

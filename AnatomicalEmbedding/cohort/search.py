@@ -116,8 +116,7 @@ class Search:
         Args:
             query: the point.
             refined: how many answers to match with descriptors. All other answers come from coordinates alone and have
-                no
-                probability.
+                no probability.
             step: called with the share of the work that is done, 0 to 1.
 
         Raises:
@@ -131,13 +130,13 @@ class Search:
         near_hits = [hit for hit in hits if hit.distance_mm <= _FAR_MM]
         answers = [_absent(hit.row) for hit in hits if hit.distance_mm > _FAR_MM]
         first = self._match(query, near_hits, "coordinates", lambda share: None)
+        # the best of the first answers are matched again with descriptors, if the query has any
         order = sorted(range(len(near_hits)), key=lambda n: _order(first[n]))
         best = order[: refined if query.blocks is not None else 0]
         better = self._match(query, [near_hits[n] for n in best], "standard", step)
         for n in order[len(best) :]:
-            answers.append(
-                first[n] if near_hits[n].distance_mm <= _NEAR_MM else _absent(near_hits[n].row)
-            )
+            hit = near_hits[n]
+            answers.append(first[n] if hit.distance_mm <= _NEAR_MM else _absent(hit.row))
         return sorted([*better, *answers], key=_order)
 
     def registered(
@@ -161,18 +160,18 @@ class Search:
             refined: how many answers may be replaced.
         """
         answers = list(results)
-        example_hash = example.map.provenance.scan_hash
-        for number, answer in enumerate(answers[:refined]):
-            if (
-                answer.row.scan_hash != example_hash
-                and answer.row.source.patient_id == example.volume.patient_id != ""
-            ):
-                volume = self.read_volume(answer.row)
-                if volume is None:
-                    continue
-                relation = relate(example, MappedScan(volume, self.map_of(answer.row)), cache=cache)
-                if relation.found_by == BY_REGISTRATION:
-                    answers[number] = _of_match(answer.row, relation.points(point_ras[None]))
+        patient_id = example.volume.patient_id
+        for number, answer in enumerate(answers[:refined] if patient_id else ()):
+            row = answer.row
+            is_example = row.scan_hash == example.map.provenance.scan_hash
+            if is_example or row.source.patient_id != patient_id:
+                continue
+            volume = self.read_volume(row)
+            if volume is None:
+                continue
+            relation = relate(example, MappedScan(volume, self.map_of(row)), cache=cache)
+            if relation.found_by == BY_REGISTRATION:
+                answers[number] = _of_match(row, relation.points(point_ras[None]))
         return sorted(answers, key=_order)
 
     def _match(self, query: Query, hits: Sequence[Hit], effort: str, step: Step) -> list[Found]:
@@ -226,10 +225,8 @@ class Search:
         Args:
             mention: the parsed words; the first place that they name is searched for.
             refined: how many scans to read and to search with `PlaceFinder`. In all other scans, and in scans that can
-                no
-                longer be read, the answer is the cell nearest to the middle of the place, with status "uncertain". If
-                    no
-                cell lies near the place, the status is "absent".
+                no longer be read, the answer is the cell nearest to the middle of the place, with status "uncertain".
+                If no cell lies near the place, the status is "absent".
             step: called with the share of the work that is done, 0 to 1.
         """
         atlas = shipped_atlas(self.store.manifest.weights_hash)
@@ -247,7 +244,7 @@ class Search:
             finder = PlaceFinder(self.map_of(hit.row), volume, atlas)
             place = finder.place(mention.places[0], mention.qualifier)
             answers.append(_of_words(hit.row, place))
-            step(number / min(len(near_hits), refined))
+            step(number / min(len(near_hits), refined))  # of the scans that are read
         return sorted(answers, key=_order)
 
     def read_volume(self, row: Row) -> Volume | None:
@@ -290,7 +287,8 @@ def _points_in_frame(name: str, mention: Mention, atlas: object) -> tuple[np.nda
         )
     points = frame.grid.origin + frame.grid.step * (np.stack([i, j, k], axis=1) + field.first)
     middle = points[np.linalg.norm(points - frame.grid.mean(field), axis=1).argmin()]
-    return np.concatenate([points[:: -(-len(points) // _FRAME_POINTS)], middle[None]]), middle
+    stride = -(-len(points) // _FRAME_POINTS)  # rounded up, so that there are at most _FRAME_POINTS
+    return np.concatenate([points[::stride], middle[None]]), middle
 
 
 def _of_box(row: Row, located: Located) -> Found:
@@ -356,6 +354,8 @@ def _error_mm(place: Place) -> float:
 
 
 def _order(answer: Found) -> tuple[float, float]:
-    return _RANK[answer.status], -(
-        answer.similarity or 0 if answer.probability is None else answer.probability
-    )
+    """Return a sort key: matched answers first, then by falling probability or, without one, similarity."""
+    chance = answer.probability
+    if chance is None:
+        chance = answer.similarity or 0
+    return _RANK[answer.status], -chance

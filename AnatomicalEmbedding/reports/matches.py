@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,7 +57,6 @@ def write_report(
         "reports/matches.html.j2",
         title=title,
         model=model,
-        created=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M"),
         scans=scans,
         rows=rows,
         stated=stated,
@@ -79,29 +77,18 @@ def _row(
     targets: Sequence[tuple[str, Volume, Matches]],
     unit_mm: float,
 ) -> dict[str, Any]:
+    """Return what the page shows of one point: in the template, and in each target. number: index of the point."""
     point = points.points_ras[number]
     is_ct = unit_mm == 1.0
     window = pictures.choose_window(template, point, is_ct)
-    answers = [
-        _answer(
-            name,
-            volume,
-            matches[[number]],
-            window
-            if is_ct and not volume.is_film
-            else pictures.choose_window(volume, point, is_ct),
-            unit_mm,
-        )
-        for name, volume, matches in targets
-    ]
-    worst = next(
-        (
-            status
-            for status in _REVIEW_FIRST
-            if any(answer["status"] == status for answer in answers)
-        ),
-        "",
-    )
+    answers = []
+    for name, volume, matches in targets:
+        target_window = window  # CTs are shown in one window
+        if volume.is_film or not is_ct:
+            target_window = pictures.choose_window(volume, point, is_ct)
+        answers.append(_answer(name, volume, matches[[number]], target_window, unit_mm))
+    statuses = [answer["status"] for answer in answers]
+    worst = next((status for status in _REVIEW_FIRST if status in statuses), "")
     description = points.descriptions[number] if points.descriptions else ""
     return {
         "number": number + 1,
@@ -136,25 +123,25 @@ def _answer(
 
 
 def _number(values: np.ndarray | None) -> float | None:
+    """Return the first of `values`; None if there are none, or if it is NaN."""
     return None if values is None or not np.isfinite(values[0]) else float(values[0])
 
 
 def _crops(
     volume: Volume, point: np.ndarray, window: Window, unit_mm: float
 ) -> list[dict[str, Any]]:
-    planes = (CORONAL,) if volume.is_film else PLANES
-    crop_mm, pixel_mm = pictures.CROP_MM * unit_mm, pictures.PIXEL_MM * unit_mm
-    greys = [
-        window.to_grey(pictures.slice_hu(volume, point, plane, crop_mm, pixel_mm))
-        for plane in planes
-    ]
-    return [
-        {"plane": plane, "source": pictures.data_uri(grey)}
-        for plane, grey in zip(planes, greys, strict=True)
-    ]
+    """Return the pictures around a point, (3,) RAS mm: one of a film, three of a scan."""
+    crop_mm = pictures.CROP_MM * unit_mm
+    pixel_mm = pictures.PIXEL_MM * unit_mm
+    crops = []
+    for plane in (CORONAL,) if volume.is_film else PLANES:
+        hu = pictures.slice_hu(volume, point, plane, crop_mm, pixel_mm)
+        crops.append({"plane": plane, "source": pictures.data_uri(window.to_grey(hu))})
+    return crops
 
 
 def _facts(role: str, name: str, volume: Volume) -> dict[str, Any]:
+    """Return what the page states about a scan. role: "Template" or "Target"."""
     low, high = volume.bounds_ras
     return {
         "role": role,

@@ -165,6 +165,7 @@ def _interpolate(voxels: np.ndarray, ijk: np.ndarray, inside: np.ndarray) -> np.
 
     from ..embedding.grid_reading import read_linear
 
+    # only the block of voxels around the pixels is converted to float; `cells` are indices into this block
     box = []
     cells = np.empty((*inside.shape, 3), dtype=np.float32)
     for axis, (places, size) in enumerate(zip(ijk, voxels.shape[::-1], strict=True)):

@@ -51,6 +51,7 @@ def write_box_report(
 
 
 def _box_card(volume: Volume, structure: StructureBox) -> dict[str, Any]:
+    """Return what the page shows of one structure: its box with margins, and its likely box without."""
     located = structure.located
     box = structure.box_ras
     card = {
@@ -107,19 +108,19 @@ def outline_card(volume: Volume, name: str, outlines: Outlines) -> dict[str, Any
         for structure in outlines.outlines
         if structure.doubt is not None
     ]
+    doubt, most_doubtful = max(doubts, default=(-math.inf, ""))
     sources = []
     voxels = np.argwhere(outlines.labels.voxels > 0)[:, ::-1]
     if len(voxels):
         ras = transform_points(volume.ijk_to_ras, voxels[:: max(1, len(voxels) // 20_000)])
         box = np.array((ras.min(axis=0), ras.max(axis=0)))
-        middle = (
-            _middle(outlines.labels.mask(max(doubts)[1]), volume) if doubts else box.mean(axis=0)
-        )
+        middle = box.mean(axis=0)
+        if doubts:
+            middle = _middle(outlines.labels.mask(most_doubtful), volume)
         sources = [
             (plane.name, _draw_outlines(volume, outlines.labels, middle, plane, _side_mm(box)))
             for plane in PLANES
         ]
-    doubt = max(doubts, default=(-math.inf, ""))[0]
     return {"name": name, "path": volume.path, "rows": rows, "sources": sources, "doubt": doubt}
 
 
@@ -131,6 +132,7 @@ def write_outline_report(path: Path, cards: Sequence[dict[str, Any]]) -> Path:
 
 
 def _rgb(number: int) -> list[int]:
+    """Return the colour of the structure with this index, 0 to 255 each."""
     return [round(255 * part) for part in colour(number)]
 
 
@@ -191,22 +193,21 @@ def write_places_report(
 
 
 def _place_card(volume: Volume, words: str, place: Place) -> dict[str, Any]:
+    """Return what the page shows of one place. words: those of the user."""
     card = {"words": words, "title": place.title, "status": place.status, "pictures": []}
     if place.point_ras is None:
         side = f" (beyond its {place.side} border)" if place.side else ""
         return card | {"where": f"not in this scan{side}"}
-    where = (
-        ", ".join(f"{x:.0f}" for x in place.point_ras) + f" mm, probability {place.probability:.0%}"
-    )
-    border_text = (
-        f"a part of the place is beyond the {place.side} border of the scan" if place.side else ""
-    )
-    where = "; ".join(part for part in (where, place.doubt, border_text, place.remark) if part)
+    position = ", ".join(f"{x:.0f}" for x in place.point_ras)
+    parts = [f"{position} mm, probability {place.probability:.0%}", place.doubt]
+    if place.side:
+        parts.append(f"a part of the place is beyond the {place.side} border of the scan")
+    parts.append(place.remark)
     slices = [
         {"plane": plane, "source": _draw_place(volume, place, place.point_ras, plane)}
         for plane in PLANES
     ]
-    return card | {"where": where, "pictures": slices}
+    return card | {"where": "; ".join(filter(None, parts)), "pictures": slices}
 
 
 def _draw_place(volume: Volume, place: Place, point_ras: np.ndarray, plane: Plane) -> str:
@@ -284,6 +285,7 @@ def write_registration_report(
 
 
 def _size(volume: Volume) -> str:
+    """Return the number of voxels along i, j and k as a text."""
     return " × ".join(map(str, volume.shape[::-1]))
 
 
