@@ -50,10 +50,8 @@ class Anatomy:
         return np.where(inside, grid.ravel()[flat], grid.dtype.type(beyond))
 
 
-@lru_cache(maxsize=2)
-def canonical_anatomy(
-    female: bool, /
-) -> Anatomy:  # f(False) and f(female=False) would be drawn twice
+@lru_cache(maxsize=2)  # by position alone, as f(False) and f(female=False) would be drawn twice
+def canonical_anatomy(female: bool, /) -> Anatomy:
     """Draw the canonical body of a man or a woman, who differ in the pelvis alone.
 
     The first call for each takes about three seconds; later calls return the same object.
