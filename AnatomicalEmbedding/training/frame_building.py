@@ -19,7 +19,7 @@ from ..scan.geometry import mask_box
 FEWEST = 8  # scans
 _MARGIN = 3  # voxels of the mean image around the object
 FOLDS = 4  # parts of the scans; each is aligned with the mean image of the others; by hand
-_ROUNDS = 2  # of such alignments: with two of nine spines a vertebra off, the second one mended what was left
+_ROUNDS = 2  # of such alignments: of nine spines, four were wrong before them, and one afterwards
 _SIZES = (0.6, 1.7)  # smallest and largest radius of an object, relative to the median
 _TEMPLATES = 3  # scans that are tried as the first template
 _LEAST_LIKENESS = 0.5  # with less, two scans of one kind were never rightly aligned
@@ -169,7 +169,7 @@ def _aligned_with_others(
     """Align each scan anew with the mean of other scans.
 
     The first search may have missed by a period of the object, such as a vertebra. Few do, so the mean of the others
-    shows the right place.
+    shows the right place. Each new alignment counts at once; otherwise, some scans change places with each round.
 
     Args:
         images: the scans.
@@ -179,10 +179,9 @@ def _aligned_with_others(
     """
     current = list(alignments)
     for number in range(_ROUNDS):
-        earlier = list(current)
         for fold in np.array_split(np.arange(len(images)), FOLDS):
             others = [n for n in range(len(images)) if n not in fold]
-            parts = [images[n] for n in others], [earlier[n] for n in others]
+            parts = [images[n] for n in others], [current[n] for n in others]
             frame = _averaged(*parts, lattice, radius_mm, modality)
             any_rotation = not frame.spec.anatomical
             for n in fold.tolist():
