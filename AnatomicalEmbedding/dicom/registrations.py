@@ -68,7 +68,9 @@ def write_displacements(
 
     Args:
         field: displacement vectors, LPS mm, fixed -> moving, on a grid that covers the fixed scan.
+        fixed, moving: the two scans. DICOM calls the moving scan the source.
         comment: a text that states the error, at most 64 characters.
+        path: the file.
 
     Raises:
         AnatomicalEmbeddingError: highdicom is not installed, or the file cannot be written.
@@ -89,6 +91,7 @@ def write_displacements(
             GridResolution=list(field.GetSpacing()),
             VectorGridData=vectors.astype("<f4").tobytes(),
         )
+        # DICOM has a matrix before and one after the displacements: no motion
         still = {
             f"{name}DeformationMatrixRegistrationSequence": [_matrix(np.eye(4), "RIGID")]
             for name in _AROUND

@@ -179,13 +179,11 @@ def _place_items(hd: ModuleType, place_ras: np.ndarray, image: Dataset) -> list[
     below = {"relationship_type": sr.RelationshipTypeValues.CONTAINS}
     place_lps = transform_points(LPS_FROM_RAS, np.array([place_ras]))
     items = [sr.Scoord3DContentItem(name, "POINT", place_lps, image.FrameOfReferenceUID, **below)]
-    axes = np.array(image.ImageOrientationPatient, dtype=np.float64).reshape(
-        2, 3
-    )  # of columns and of rows
+    # directions in which the numbers of columns and of rows grow
+    axes = np.array(image.ImageOrientationPatient, dtype=np.float64).reshape(2, 3)
     away_mm = axes @ (place_lps[0] - np.array(image.ImagePositionPatient, dtype=np.float64))
-    pixel = (
-        away_mm / np.array(image.PixelSpacing[::-1], dtype=np.float64) + 0.5
-    )  # 0 is the corner of the first pixel
+    # PixelSpacing is that of rows, then of columns; 0 is the corner of the first pixel
+    pixel = away_mm / np.array(image.PixelSpacing[::-1], dtype=np.float64) + 0.5
     if (pixel >= 0).all() and (pixel <= (image.Columns, image.Rows)).all():
         pixel_item = sr.ScoordContentItem(name, "POINT", pixel[None], **below)
         source = sr.SourceImageForRegion(image.SOPClassUID, image.SOPInstanceUID)

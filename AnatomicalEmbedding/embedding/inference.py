@@ -411,10 +411,15 @@ def _resized(x: torch.Tensor, scale: float, size_step: int) -> torch.Tensor:
 
 
 def _resampled(cells: torch.Tensor, shape: torch.Size, scale: float, stride: int) -> torch.Tensor:
-    """Return coordinates at the cells of an input, read from `cells`, the coordinates of the magnified input.
+    """Return the coordinates of a magnified input at the cells of the original input.
 
-    scale: magnification. shape: size of the input before magnification, voxels. stride: voxels per cell along an axis.
+    Args:
+        cells: (3, k, j, i) coordinates of the cells of the magnified input.
+        shape: size of the original input, voxels.
+        scale: magnification.
+        stride: voxels per cell along an axis.
     """
+    # the centre of cell c of the original input lies at (c + 0.5) * scale - 0.5 in cells of the magnified input
     places = [(np.arange(n // stride) + 0.5) * scale - 0.5 for n in shape[1:]]
     return _read_along_axes(
         cells, [p.clip(0, n - 1) for p, n in zip(places, cells.shape[1:], strict=True)]

@@ -128,7 +128,9 @@ class SplineField:
             low, high: (3,) RAS mm, corners of the box.
             knot_mm: distance of the knots.
         """
-        knots = [int(n) + DEGREE for n in np.maximum(np.ceil((high - low) / knot_mm - 1e-6), 1)]
+        # at least one interval along R, A and S; rounding must not add one
+        intervals = np.maximum(np.ceil((high - low) / knot_mm - 1e-6), 1).astype(int)
+        knots = (intervals + DEGREE).tolist()
         return cls(tuple(low.tolist()), float(knot_mm), torch.zeros(3, *reversed(knots)))
 
     @property

@@ -189,7 +189,7 @@ def film_of(
     places = transform_points(matrix, np.column_stack([x, y, np.zeros(x.size)]))
     water, bone = tissue.lengths(beam, places).view(2, rows, columns)
     grey = expose(water, bone, rng, pixel_mm)
-    # no ray through the CT: the CT ends there, and a film would show tissue that is unknown
+    # pixels stay 0 that the collimator covers, or whose ray misses the CT: a film would show unknown tissue there
     exposed = _shown(water, rng)
     grey = np.where(exposed, grey, 0.0).astype(np.float32)
     return Volume(grey[None], matrix, name, is_projection=True)

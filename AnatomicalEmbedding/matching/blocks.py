@@ -153,8 +153,11 @@ class _Layout:
 
 
 def describe_blocks(template: EmbeddingMap, cells: torch.Tensor) -> Blocks:
-    """Read the template's descriptors on a lattice around each of n points. cells: (n, 3) i, j, k of the points."""
-    layout = _Layout(template.part_mm(2))
+    """Read the template's descriptors on a lattice around each of n points, and which places lie in the body.
+
+    cells: (n, 3) i, j, k of the points.
+    """
+    layout = _Layout(template.part_mm(2))  # descriptors belong to half cells
     place = to_parts(cells.double(), 2)
     around = place[:, None] + layout.nodes + layout.dither
     descriptors = read_rows(template.local_rows, template.local.shape[1:], around)

@@ -56,6 +56,7 @@ def read_query(template: EmbeddingMap, points_ras: np.ndarray, effort: str = "st
         descriptors = template.describe(points_ras)
     elif template.local is not None and effort != "coordinates":
         blocks = describe_blocks(template, template.cells_at(points_ras))
+    # body coordinates; the ends of the spine are needed only for points near it
     ends = spine_ends(template) if near_spine(coordinates.float().numpy()).any() else {}
     levels = read_levels(template.spine, ends, points_ras)
     return Query(template.provenance.weights_hash, coordinates, sizes, descriptors, blocks, levels)

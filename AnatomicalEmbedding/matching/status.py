@@ -21,7 +21,7 @@ INSIDE, PARTLY, OUTSIDE = "inside", "partly", "outside"
 _INSIDE_SHARE, _OUTSIDE_SHARE = 0.85, 0.03
 # A place with a share of at most _OUTSIDE_SHARE is still PARTLY in the scan if a cell shows the place with at least
 # this probability: the second value if `counted` is True (see `decide_place`), else the first value.
-_SEEN, _SEEN_UNCOUNTED = 0.8, 0.5
+_SEEN, _SEEN_IF_COUNTED = 0.8, 0.5
 CERTAIN_PLACE = 0.5  # a place that the scan shows is uncertain below this probability
 
 WHOLE, CUT = "whole", "cut"
@@ -58,7 +58,7 @@ def decide_place(share: float, largest: float, counted: bool) -> str:
         largest: highest probability, over all cells of the scan, that the cell shows the place, 0..1.
         counted: whether `share` was computed from the levels of the spine that the scan shows.
     """
-    if share <= _OUTSIDE_SHARE and largest < (_SEEN_UNCOUNTED if counted else _SEEN):
+    if share <= _OUTSIDE_SHARE and largest < (_SEEN_IF_COUNTED if counted else _SEEN):
         return OUTSIDE
     return INSIDE if share >= _INSIDE_SHARE else PARTLY
 

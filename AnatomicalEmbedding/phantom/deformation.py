@@ -105,11 +105,12 @@ class Bumps:
         high = (self.center + reach).max(axis=0)
         axes = [np.arange(a, b + cell, cell) for a, b in zip(low, high, strict=True)]
         middles = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
-        corner = cell * np.sqrt(3) / 2
+        corner = cell * np.sqrt(3) / 2  # half of the diagonal of a cube
         total = np.zeros(len(middles))
         for center, reach, shift in zip(self.center, self.reach_mm, self.shift_mm, strict=True):
             distance = np.linalg.norm(middles - center, axis=1)
-            # the slope of a bump is largest at the distance reach / sqrt(5) from its centre
+            # a bump is shift * (1 - t^2)^3, with t = distance / reach, so its slope is shift / reach * 6 t (1 - t^2)^2,
+            # which is largest at t = 1 / sqrt(5); the place of a cube that is nearest to this distance counts
             steepest = np.clip(reach / np.sqrt(5), distance - corner, distance + corner)
             t = np.minimum(steepest / reach, 1)
             total += np.linalg.norm(shift) / reach * 6 * t * np.square(1 - t * t)

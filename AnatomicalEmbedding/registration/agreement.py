@@ -96,7 +96,7 @@ class Picture:
 
     @classmethod
     def of(cls, volume: Volume, embedding: EmbeddingMap) -> Self:
-        """Resample a scan."""
+        """Resample a scan to 3 mm, cut to its body, and join each 2 x 2 x 2 of its points to a node."""
         grid = resample(volume, (_SPACING_MM,) * 3, lattice=1, step=_POOLED)
         grid, _ = crop(grid, embedding.body_on(grid.lattice).numpy(), lattice=_POOLED, step=_POOLED)
         points = grid.lattice

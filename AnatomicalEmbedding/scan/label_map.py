@@ -75,7 +75,7 @@ class LabelMap:
         """Label maps (k, j, i); each structure lies in one of them, whole."""
         if not self.covered:
             return (self.voxels,)
-        # by label; a structure in `covered` is left out of the first layer
+        # by label: 1 if the structure is whole in `voxels`; others lie, whole, in a layer of `covered`
         is_whole = np.ones(max(self.values.values()) + 1, self.voxels.dtype)
         for layer in self.covered:
             is_whole[np.flatnonzero(np.bincount(layer.ravel()))] = 0
@@ -106,7 +106,7 @@ class LabelMap:
     def mask(self, name: str) -> np.ndarray:
         """Return the mask (k, j, i) bool of a structure. Raises KeyError for an unknown name.
 
-        A structure that is whole in a layer of `covered` is there; the part of it in `voxels` adds nothing.
+        It is the union of all layers: `voxels` may hold a part of a structure only, which then is whole in `covered`.
         """
         masks = (layer == self.values[name] for layer in (self.voxels, *self.covered))
         return np.logical_or.reduce(list(masks))

@@ -297,11 +297,13 @@ class Volume:
         inside = self.contains(points_ras)
         last = np.array(self.shape[::-1]) - 1
         ijk = np.clip(transform_points(self.ras_to_ijk, points_ras[inside]), 0, last)
+        # at the last voxel, the lower neighbour is the one before it; an axis of one voxel has only this voxel
         lower = np.minimum(ijk.astype(np.intp), np.maximum(last - 1, 0))
         upper = np.minimum(lower + 1, last)
         fraction = ijk - lower
         values = np.zeros(len(ijk))
-        # of the eight voxels around a point, each is weighted by how near it is along each axis
+        # of the eight voxels around a point, each is weighted by how near it is along each axis;
+        # corner: for each axis, 0 for the lower and 1 for the upper neighbour
         for corner in product((0, 1), repeat=3):
             index = np.where(corner, upper, lower)
             weight = np.where(corner, fraction, 1 - fraction).prod(axis=-1)
@@ -318,7 +320,7 @@ def is_film_file(path: str | Path) -> bool:
 
 
 def check_ct(volume: Volume) -> Volume:
-    """Return a CT with padding set to -1024 HU, or a film.
+    """Check a CT or a film, and return it. In a CT, padding becomes -1024 HU, with a note.
 
     Raises VolumeError if the volume is too small, or does not look like CT in Hounsfield units.
     """

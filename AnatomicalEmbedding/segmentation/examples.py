@@ -72,7 +72,7 @@ def read_examples(folder: Path, names: Sequence[str] | None = None) -> list[Outl
     if not folder.is_dir():
         raise PointsError(f"{folder}: no such folder; give a folder of outlined scans.")
     examples = []
-    texts: dict[str, str] = {}
+    texts: dict[str, str] = {}  # name of a structure -> its name as the files write it
     for path in list_scans(folder):
         labels = _read_labels(path)
         if labels is not None:

@@ -146,6 +146,7 @@ def load_case(scan: Path) -> Case | None:
     if labels is None:
         return Case(case_id, scan, landmarks=points) if landmarks.exists() else None
     label_map = _read_labels(labels, scan)
+    # an image with a list of names must lie on the scan's voxels; other labels were brought there when they were read
     if image_suffix(labels) and not has_own_names(labels):
         _check_same_grid(scan, labels, label_map)
     structures, left_out = find_structures(label_map)

@@ -299,7 +299,10 @@ class StepLog:
         self._table.writerow((step, f"{loss:.5f}", f"{learning_rate:.2e}", f"{minutes:.2f}"))
 
     def validation(self, step: int, errors_mm: dict[str, float]) -> None:
-        """Append the errors of a step (kind of error -> mm) as a row to `folder`/validation.csv."""
+        """Write the errors of a step (kind of error -> mm) as the last row of `folder`/validation.csv.
+
+        Rows of this step and of later ones, from before a run was continued, are replaced.
+        """
         path = self._folder / "validation.csv"
         rows = _rows_until(path, step - 1)
         errors = (f"{error:.2f}" for error in errors_mm.values())

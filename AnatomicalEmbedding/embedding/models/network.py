@@ -181,6 +181,7 @@ class EmbeddingNetwork(nn.Module):
     def descriptor_bytes_per_voxel(self) -> float:
         """Additional memory for descriptors and organs: bytes for each voxel of the part that is computed at once."""
         channels = self.spec.local_channels
+        # float32 values for each half cell, of the tensors that exist at once: stem, descriptors, organs
         local = 4 * self.spec.widths[0] + 3 * channels + 2 * self.spec.organ_channels
         if not channels:
             local = 0
@@ -306,6 +307,7 @@ class _LocalHead(nn.Module):
         descriptors = _UnitLength.apply(self.mix(self.stem(x) + self.up(up)).float())
         if self.layers == 1:
             return descriptors
+        # a film is one cell thick: all its layers along A (axis j) have the same descriptors
         return descriptors.repeat_interleave(self.layers, dim=3)
 
 

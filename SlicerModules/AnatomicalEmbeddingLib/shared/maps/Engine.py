@@ -58,10 +58,14 @@ class Engine:
 
     @staticmethod
     def missingPackages() -> list[str]:
-        """Return pip's names of the required packages that are not installed or are too old. May include NUMPY_1."""
+        """Return pip's names of the required packages that are not installed or are too old.
+
+        NUMPY_1 is one of them if the installed numpy is too new.
+        """
         missing = [
             name for name in ("torch", "safetensors", "SimpleITK") if find_spec(name) is None
         ]
+        # a torch of unknown release counts as new enough
         if "torch" not in missing and (release_of("torch") or OLDEST_TORCH) < OLDEST_TORCH:
             missing.insert(0, "torch")
         return [*missing, NUMPY_1] if numpy_is_too_new() else missing
