@@ -34,7 +34,7 @@ def test_the_organ_head_stays_on_its_device():
     fine = on_meta(1, 4, *CELLS)
     coarse = on_meta(1, 4, *(n // 2 for n in CELLS))
     local = on_meta(1, 8, *(2 * n for n in CELLS))
-    image = on_meta(1, 1, *(2 * n for n in CELLS))
+    image = on_meta(1, 1, *local.shape[2:])
     found = head(image, on_meta(1, 3, *CELLS), fine, coarse, local)
     assert (found.device, found.shape) == (META, (1, 3, *CELLS))
 
