@@ -114,9 +114,8 @@ def read_source(
     uid = series_uid
     if not uid and len(usable) == 1:
         (uid,) = usable
-    if (
-        uid not in usable
-    ):  # UID-1, UID-2 are phases of a series; the slices of one phase alone are a whole series
+    # UID-1, UID-2 are phases of a series; the slices of one phase alone are a whole series
+    if uid not in usable:
         uid = uid.partition("-")[0]
     if uid not in usable:
         problem = f"are not of the series {uid}" if uid else f"are of {len(usable)} series"

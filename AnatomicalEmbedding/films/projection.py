@@ -197,9 +197,8 @@ def film_of(
 
 def _shown(water: torch.Tensor, rng: np.random.Generator | None) -> np.ndarray:
     """Return the mask (j, i) of a film that is not collimated. Rows that the CT does not fill are left out."""
-    filled = (
-        (water > 20.0).float().mean(1).numpy()
-    )  # share of each row in which a ray passes tissue
+    # share of each row in which a ray passes tissue
+    filled = (water > 20.0).float().mean(1).numpy()
     rows = np.flatnonzero(filled > 0.5 * np.quantile(filled, 0.9))
     exposed = np.zeros(tuple(water.shape), dtype=bool)
     # rows first to last - 1, and columns start to end - 1

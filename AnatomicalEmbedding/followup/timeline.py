@@ -286,9 +286,8 @@ def why_unknown(lesion: Lesion, finding: Finding | None, study: Study) -> str:
 
 def sentences(why: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     """Return one sentence for each reason, such as "L1, L2: reason". why: pairs (lesion id, reason)."""
-    ids_by_reason: dict[
-        str, dict[str, None]
-    ] = {}  # each id once, in order: the keys of a dictionary
+    # each id once, in order: the keys of a dictionary
+    ids_by_reason: dict[str, dict[str, None]] = {}
     for lesion_id, reason in why:
         ids_by_reason.setdefault(reason, {})[lesion_id] = None
     return tuple(f"{', '.join(ids)}: {reason}" for reason, ids in ids_by_reason.items())

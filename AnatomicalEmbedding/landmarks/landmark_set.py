@@ -25,7 +25,7 @@ from ..embedding.map import EmbeddingMap
 from ..embedding.tensor_files import DAMAGED
 from ..errors import MapError, PointsError
 from ..files import parse_json, write_text
-from ..matching.local_affine import coordinate_slopes
+from ..matching.local_affine import vectors_from_body, vectors_to_body
 from ..matching.match import Matches, join_matches, match_query
 from ..matching.query import Query, join_queries, query_from_text, query_to_text, read_query
 from ..resources import resource
@@ -231,8 +231,8 @@ class LandmarkSet:
             query = query_to_text(read_query(embedding, point[None]))
             edges: tuple[float, ...] = ()
             if label in drawing.edges_ras:
-                (slope,) = coordinate_slopes(embedding, point[None])
-                edges = tuple((drawing.edges_ras[label] @ slope.T).round(3).ravel().tolist())
+                edges_body = vectors_to_body(embedding, point, drawing.edges_ras[label])
+                edges = tuple(edges_body.round(3).ravel().tolist())
             example = LandmarkExample(scan, tuple(point.tolist()), query, edges=edges)
             earlier = landmarks.get(label, Landmark(label, ())).without(scan).examples
             examples = (
@@ -335,9 +335,8 @@ class LandmarkSet:
             rows = zip(landmark.examples, landmark.weights, strict=True)
             edges = [example.edges for example, weight in rows if weight and example.edges]
             if edges:
-                (slope,) = coordinate_slopes(embedding, point[None])
                 edges_body = np.mean(edges, axis=0).reshape(3, 3)
-                edges_ras[landmark.name] = np.linalg.solve(slope, edges_body.T).T
+                edges_ras[landmark.name] = vectors_from_body(embedding, point, edges_body)
         return Drawing(PointList(self.names, matches.points_ras), self.markups, edges_ras)
 
     def _match(self, landmarks: Sequence[Landmark], embedding: EmbeddingMap) -> dict[str, Matches]:

@@ -33,15 +33,31 @@ class LocalAffine:
     supported: torch.Tensor
 
 
-def coordinate_slopes(embedding: EmbeddingMap, points_ras: np.ndarray) -> np.ndarray:
-    """Return the change of the body coordinate per mm along R, A, S around places, (n, 3, 3).
+def vectors_to_body(
+    embedding: EmbeddingMap, point_ras: np.ndarray, vectors_ras: np.ndarray
+) -> np.ndarray:
+    """Return vectors at a place of a scan as vectors of body coordinates, (n, 3) mm.
 
     Args:
         embedding: map of the scan.
-        points_ras: (n, 3) RAS mm.
+        point_ras: (3,) RAS mm, the place.
+        vectors_ras: (n, 3) mm along R, A, S.
     """
-    rows = TargetRows.each([embedding], len(points_ras))
-    return fit_around(rows, embedding.cells_at(points_ras), _DIRECTION_RADIUS_MM).slope.numpy()
+    return vectors_ras @ _slope_at(embedding, point_ras).T
+
+
+def vectors_from_body(
+    embedding: EmbeddingMap, point_ras: np.ndarray, vectors_body: np.ndarray
+) -> np.ndarray:
+    """Return vectors of body coordinates as vectors at a place of a scan: the inverse of `vectors_to_body`."""
+    return np.linalg.solve(_slope_at(embedding, point_ras), vectors_body.T).T
+
+
+def _slope_at(embedding: EmbeddingMap, point_ras: np.ndarray) -> np.ndarray:
+    """Return the change of the body coordinate per mm along R, A, S around a place, (3, 3)."""
+    rows = TargetRows.each([embedding], 1)
+    cells = embedding.cells_at(point_ras[None])
+    return fit_around(rows, cells, _DIRECTION_RADIUS_MM).slope[0].numpy()
 
 
 def fit_around(rows: TargetRows, cells: torch.Tensor, radius_mm: float = _RADIUS_MM) -> LocalAffine:

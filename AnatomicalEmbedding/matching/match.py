@@ -302,8 +302,9 @@ def _levels(
         is_doubtful &= ~PointLevels.join([query.levels] * len(levels)).agree(
             PointLevels.join(levels)
         )
-    candidates = [read_candidates(target.spine, points, body) for target, points, body in parts]
-    texts[is_doubtful] = np.concatenate(candidates)[is_doubtful]
+    if is_doubtful.any():
+        candidates = [read_candidates(target.spine, points, body) for target, points, body in parts]
+        texts[is_doubtful] = np.concatenate(candidates)[is_doubtful]
     return texts
 
 

@@ -211,7 +211,7 @@ def _coordinates(embedding: EmbeddingMap, points: np.ndarray) -> np.ndarray:
     cells, computed by an affine function that was fitted to the body cells."""
     affine, _ = robust_affine(*body_points(embedding))
     fitted = apply_affine(affine, points)
-    cells = torch.from_numpy(transform_points(embedding.ras_to_cell, points)).float()
+    cells = embedding.cells_at(points).float()
     # coordinates are 0 outside the body cells; the last column is the share of body cells
     mixed = read_linear(embedding.coordinate_and_body, cells[None])[0].double().numpy()
     share = mixed[:, 3:]

@@ -244,7 +244,7 @@ def _averaged(
     is_final: bool = False,
 ) -> Frame:
     """Average aligned scans. The frame gets their mean shape; if `is_final`, it keeps the shape of their alignments."""
-    places = lattice.through(np.eye(4))
+    places = lattice.places
     if not is_final:
         offsets = [
             torch.tensordot(

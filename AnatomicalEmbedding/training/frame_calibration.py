@@ -220,7 +220,7 @@ def _as_marked(
         points: (n, 3) RAS mm, the points in the template.
         rng: random numbers.
     """
-    cells = torch.from_numpy(transform_points(template.ras_to_cell, points))
+    cells = template.cells_at(points)
     voxel_mm = np.cbrt(np.abs(np.linalg.det(template.scan_to_ras[:3, :3])))
     error_mm = _MARK_VOXELS * voxel_mm * template.vagueness_at(cells).sqrt().numpy()
     return truth + rng.normal(size=truth.shape) * error_mm[:, None]

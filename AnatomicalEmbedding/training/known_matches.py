@@ -181,9 +181,8 @@ def _shared(
 
 def _upright(volume: Volume) -> bool:
     """Return whether the slices of a scan are horizontal. Only a scan with horizontal slices can be cut at a height."""
-    cosines = np.abs(
-        volume.ijk_to_ras[2, :3] / volume.spacing
-    )  # of the angles between the voxel axes and S
+    # of the angles between the voxel axes and S
+    cosines = np.abs(volume.ijk_to_ras[2, :3] / volume.spacing)
     return bool(cosines.max() > _UPRIGHT)
 
 

@@ -93,9 +93,8 @@ def _train_member(
 def _batch(scans: Sequence[torch.Tensor], rng: np.random.Generator) -> torch.Tensor:
     """Put each scan in the middle of air. Returns (b, 3, k, j, i)."""
     largest = np.max([scan.shape[1:] for scan in scans], axis=0)
-    size = (
-        -(-largest // STRIDE) + 1
-    ) * STRIDE  # multiples of STRIDE, with at least STRIDE cells of air
+    # multiples of STRIDE, with at least STRIDE cells of air
+    size = (-(-largest // STRIDE) + 1) * STRIDE
     batch = torch.zeros(len(scans), 3, *size)
     for part, scan in zip(batch, scans, strict=True):
         shape = np.array(scan.shape[1:])

@@ -29,10 +29,8 @@ _SOFT_SHARE = 0.06  # fraction of the extent over which a part fades at its ends
 _EXTENT = (0.02, 0.98)
 _END_SHARE = 0.06  # of a field's total that its end holds; by hand
 _BETWEEN_MM = 7.0  # width of the soft limits of `between`; by hand
-_AROUND_MM, _AROUND_SOFT_MM = (
-    8.0,
-    7.0,
-)  # of the layer around a place: its middle and its standard deviation
+# of the layer around a place: its middle and its standard deviation
+_AROUND_MM, _AROUND_SOFT_MM = 8.0, 7.0
 # width of the soft limits of a relation, along its direction and across it
 _BEYOND_MM, _ACROSS_MM = 3.0, 8.0
 # direction -> axis (R, A, S), and 1 along or -1 against the axis

@@ -162,9 +162,8 @@ def weighed(
     box = (slice(a, b) for a, b in zip(start[::-1], stop[::-1], strict=True))
     crop = local[(slice(None), *box)].float()
     weights = torch.from_numpy(discriminant[:-1])
-    length = crop.norm(dim=0).clamp_min(
-        1e-3
-    )  # discriminants were learnt from descriptors of length 1
+    # discriminants were learnt from descriptors of length 1
+    length = crop.norm(dim=0).clamp_min(1e-3)
     ratio = torch.tensordot(weights, crop, dims=1) / length + float(discriminant[-1])
     # (n, 3) i, j, k of the cells with a chance above 0, in indices of `crop`
     cells = low - start + np.argwhere(possible)[:, ::-1] * (grid.step / local_mm)

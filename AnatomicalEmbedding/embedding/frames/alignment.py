@@ -34,10 +34,8 @@ _SMOOTH = 0.6  # as for CTs, see registration/instance_optimisation.py
 _RIDGE = 1e-6  # keeps the equations solvable where an image is flat
 _LEAST_SHOWN = 0.4  # least share of the object of the fixed image that a scan shows
 _STILL = 0.02  # a fit ends when it moves the points by less than this share of their spacing
-_INVERSE_ROUNDS, _PARTS_A_KNOT = (
-    8,
-    4,
-)  # the inverse reads the field from a lattice, which is quicker
+# the inverse reads the field from a lattice, which is quicker
+_INVERSE_ROUNDS, _PARTS_A_KNOT = 8, 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +157,7 @@ def _likeness(
     """
     still, scan = (image.on_grid(spacing_mm) for image in (fixed, moving))
     lattice, weight = fixed.features(spacing_mm).lattice, fixed.features(spacing_mm).weight
-    points = lattice.through(np.eye(4))[:, weight > 0]
+    points = lattice.places[:, weight > 0]
     if not points.shape[1]:
         return 0.0
     places = Alignment(affine, field, 0.0, 0.0).on(lattice)[:, weight > 0]
@@ -213,7 +211,7 @@ def rotation_candidates(
     """
     middles = fixed.centre_ras, moving.centre_ras
     first = -spacing_mm * (_SIDE - 1) / 2
-    cube = Lattice((first,) * 3, (spacing_mm,) * 3, (_SIDE,) * 3).through(np.eye(4)).flatten(1)
+    cube = Lattice((first,) * 3, (spacing_mm,) * 3, (_SIDE,) * 3).places.flatten(1)
     grids = [image.on_grid(spacing_mm) for image in (fixed, moving)]
     # twice the side, so that a shift does not wrap around
     padded = (2 * _SIDE,) * 3
@@ -282,7 +280,7 @@ def fit_affine(
         similarity: True to keep one scale for all axes, and no shear.
     """
     no_displacement = torch.zeros(3, *fixed.lattice.shape)
-    points = fixed.lattice.through(np.eye(4))
+    points = fixed.lattice.places
     for _ in range(_AFFINE_ROUNDS):
         force, matrix = Comparison(fixed, moving, affine).terms(no_displacement)
         informed = matrix[0] > 0

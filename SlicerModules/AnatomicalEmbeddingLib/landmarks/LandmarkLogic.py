@@ -122,9 +122,8 @@ class LandmarkLogic(Listener):
         """
         if self._ownViews.follow():
             self.showInOwnViews()
-        if not Views.isPlacing(
-            self.scene
-        ):  # a change while a click is handled would disturb the clicked view
+        # a change while a click is handled would disturb the clicked view
+        if not Views.isPlacing(self.scene):
             self._placeAlsoIn(())
         while self._refused:
             self.deletePoint(self._refused.pop())

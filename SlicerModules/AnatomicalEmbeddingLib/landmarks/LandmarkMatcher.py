@@ -21,7 +21,7 @@ from .AnswerList import Answer
 from .AnswerLists import AnswerLists, Correction
 from .ControlPoints import definedIds, fromNode, labelOf, worldOf
 from .LandmarkSets import LandmarkSets, isFromSet
-from .Planes import carriedEdges, edgesIn, hasEdges, setEdges
+from .Planes import edgesIn, hasEdges, setEdges
 
 if TYPE_CHECKING:
     from AnatomicalEmbedding.matching.match import Matches
@@ -95,18 +95,23 @@ class LandmarkMatcher:
             template: the scan of the plane.
             centre: (3,) centre of the plane in the template, RAS mm.
         """
+        from AnatomicalEmbedding.matching.local_affine import vectors_from_body, vectors_to_body
+
+        templateMap = self.store.map(template)
+        if templateMap is None or isFilm(template):
+            return
         edges = edgesIn(template, self._answers.points)
+        bodyEdges = vectors_to_body(templateMap, centre, edges)
         for answerList in self._answers.lists.values():
             volume, plane = answerList.volumeNode, answerList.node
-            maps = self.store.map(template), self.store.map(volume)
-            answers = answerList.answers
-            if None in maps or isFilm(template) or isFilm(volume) or not hasEdges(plane):
+            embedding, answers = self.store.map(volume), answerList.answers
+            if embedding is None or isFilm(volume) or not hasEdges(plane):
                 continue
             for pointId, answer in answers.items():
                 if answer.byHand and answer.edges:
                     continue
                 place = fromNode(plane, answer.pointId)
-                setEdges(plane, carriedEdges(edges, (centre, place), maps))
+                setEdges(plane, vectors_from_body(embedding, place, bodyEdges))
                 numbers = edgesIn(volume, plane).round(3).ravel().tolist()
                 answers[pointId] = replace(answer, edges=tuple(numbers))
             answerList.keep(answers)

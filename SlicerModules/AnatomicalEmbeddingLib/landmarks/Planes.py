@@ -1,11 +1,9 @@
-"""Planes that are drawn by their centre: reads their direction and size, and carries them from scan to scan.
+"""Planes that are drawn by their centre: reads and sets their direction and size.
 
 The edges of a plane are three rows (3, 3), mm: two directions in the plane times its sizes, and no third edge.
 """
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,9 +12,6 @@ from AnatomicalEmbedding.landmarks.markups import PLANE
 
 from ..shared.VolumeNodes import fromWorld
 from .ControlPoints import definedIds
-
-if TYPE_CHECKING:
-    from AnatomicalEmbedding.embedding.map import EmbeddingMap
 
 
 def hasEdges(node) -> bool:
@@ -50,24 +45,3 @@ def setEdges(planeNode, edges: np.ndarray) -> None:
     planeNode.SetSizeMode(planeNode.SizeModeAbsolute)
     planeNode.SetAxes(*axes.T.tolist())
     planeNode.SetSize(*sizes[:2])
-
-
-def carriedEdges(
-    edges: np.ndarray,
-    places: tuple[np.ndarray, np.ndarray],
-    maps: tuple[EmbeddingMap, EmbeddingMap],
-) -> np.ndarray:
-    """Return the edges of a plane in another scan, after the change of shape around its centre.
-
-    Args:
-        edges: the edges in the first scan.
-        places: (3,) RAS mm, the centre in the first and in the second scan.
-        maps: the maps of the two scans.
-    """
-    from AnatomicalEmbedding.matching.local_affine import coordinate_slopes
-
-    slopes = [
-        coordinate_slopes(embedding, place[None])[0]
-        for embedding, place in zip(maps, places, strict=True)
-    ]
-    return np.linalg.solve(slopes[1], slopes[0] @ edges.T).T

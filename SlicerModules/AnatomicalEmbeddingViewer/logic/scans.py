@@ -42,9 +42,8 @@ class Scans:
         self._session = session
         self._report = report
         self._worker = Worker()
-        self._jobs: dict[
-            int, tuple[str, Callable[[], object]]
-        ] = {}  # by number: name, function to call at the end
+        # by number: name, function to call at the end
+        self._jobs: dict[int, tuple[str, Callable[[], object]]] = {}
         self._job_numbers = count()
         session.on_close(self._worker.end)
 

@@ -53,9 +53,8 @@ class ViewPanel:
         self._placeOf = placeOf
         self.laidOut = Signal()
         self._windows = CtWindows(store)
-        self._unmarked: set[tuple[str, str]] = (
-            set()
-        )  # IDs of the views and scans whose marker was removed
+        # IDs of the views and scans whose marker was removed
+        self._unmarked: set[tuple[str, str]] = set()
         self.widget = slicer.util.loadUI(str(moduleResource("UI/AnatomicalEmbeddingWindows.ui")))
         parentLayout.addWidget(self.widget)
         ui = slicer.util.childWidgetVariables(self.widget)
