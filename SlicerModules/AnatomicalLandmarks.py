@@ -79,12 +79,11 @@ class AnatomicalLandmarksParameterNode:
     """The choices of the user.
 
     template: scan in which the user places points. allTargets: True to find the points in all other scans. targets:
-    the scans in which points are found if allTargets is False. points: the template's point list, line, angle, curve or
-    plane. jump: True to move all views to each placed point. alignFixed: the scan that stays in place; None for the
-    template.
-    alignMoving: the scan that is moved; None for the first scan that is not the fixed scan. alignKind: kind of
-    transform, such as "rigid". alignResample: True to also create a resampled copy of the moving scan. alignColours:
-    True to show the two scans in two colours.
+    the scans in which points are found if allTargets is False. points: the template's point list, line, angle, curve,
+    plane or box. jump: True to move all views to each placed point. alignFixed: the scan that stays in place; None for
+    the template. alignMoving: the scan that is moved; None for the first scan that is not the fixed scan.
+    alignKind: kind of transform, such as "rigid". alignResample: True to also create a resampled copy of the moving
+    scan. alignColours: True to show the two scans in two colours.
     """
 
     template: vtkMRMLScalarVolumeNode

@@ -15,7 +15,7 @@ import numpy as np
 from .. import __version__
 from ..anatomy.names import whole_name
 from ..anatomy.terms import load_terms
-from ..cohort.engine import open_client
+from ..cohort.engine import local_client
 from ..cohort.work import Plan
 from ..embedding.cache import MapCache, default_folder
 from ..embedding.inference import Model, load_model
@@ -51,7 +51,7 @@ def audit(
     audited again.
 
     Args:
-        plan: weights, device, workers and scheduler.
+        plan: weights, device and workers.
         labels_only: whether scans are not read.
         progress: called after each scan with the share of finished scans and the name of the scan.
 
@@ -76,13 +76,13 @@ def _run(
     task: Callable[[LabelledScan], Record], entries: Sequence[LabelledScan], plan: Plan
 ) -> Iterator[Record]:
     """Yield the result of the task for each entry, in any order."""
-    if not plan.scheduler and plan.workers == 1:
+    if plan.workers == 1:
         yield from map(task, entries)
         return
     require("distributed", "Dask distributed", "large audits run with", "cohort")
     from distributed import as_completed
 
-    with open_client(plan, len(entries)) as client:
+    with local_client(plan, len(entries)) as client:
         names = {client.submit(task, entry, pure=False, retries=2): entry.name for entry in entries}
         for future in as_completed(names):
             fault = future.exception()

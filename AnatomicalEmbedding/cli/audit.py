@@ -42,9 +42,7 @@ def run(options: argparse.Namespace) -> int:
     from ..cohort.work import Plan
     from ..reports.page import fill_page
 
-    plan = Plan(
-        options.model, options.device, options.workers, options.memory_bytes, options.scheduler
-    )
+    plan = Plan(options.model, options.device, options.workers, options.memory_bytes)
     with console.progress_lines(options.dataset.name, options.json) as progress:
         records = audit(
             list_entries(options.dataset), options.output, plan, options.labels_only, progress

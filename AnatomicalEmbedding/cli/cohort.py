@@ -160,7 +160,6 @@ def run_run(options: argparse.Namespace) -> None:
         options.device,
         options.workers,
         options.memory_bytes,
-        options.scheduler,
         not options.no_descriptors,
     )
     # checked before the store is created

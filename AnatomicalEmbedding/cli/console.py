@@ -139,12 +139,6 @@ def add_workers(parser: argparse._ActionsContainer, default: int) -> None:
     add_count(parser, "--workers", default, "worker processes; 0: by cores and memory", least=0)
     help_text = "worker's memory (default: free memory / workers)"
     add("--memory-mb", dest="memory_bytes", type=megabytes, default=0, metavar="MB", help=help_text)
-    add(
-        "--scheduler",
-        default="",
-        metavar="ADDRESS",
-        help="address of a Dask scheduler, such as tcp://host:8786",
-    )
     add("--model", default="auto", metavar="NAME|FILE", help=WEIGHTS_HELP)
     add("--device", default="auto", help="auto, cpu or cuda (default: auto)")
 

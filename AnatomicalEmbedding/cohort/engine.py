@@ -1,12 +1,11 @@
-"""Run a cohort: Dask workers on this machine or on a cluster embed the scans.
+"""Run a cohort: Dask workers on this machine embed the scans.
 
 Only the parent process writes the manifest, which lists the scans and their states. The workers write maps. If a
-worker, the scheduler or the parent process ends too early, the same command continues the run.
+worker or the parent process ends too early, the same command continues the run.
 """
 
 import logging
 import os
-import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -20,14 +19,12 @@ from .manifest import FAILED, Row
 from .store import Store
 from .work import Plan, embed_scan
 
-GPU = "GPU"  # Dask resource of workers with a GPU: `dask worker --resources GPU=1`
 _WORKER_BYTES = 4 * 2**30  # a worker's default memory on this machine
 _LEAST_WORKER_BYTES = 2 * 2**30  # even if the machine has less memory free; by hand
 _FREE_SHARE = 0.9  # share of the free memory that all workers may use together
 _TASKS_AHEAD = 4  # tasks sent to the scheduler for each worker
 _RETRIES = 4  # a scan fails after it has crashed more workers than this
-_PATIENCE_S = 120.0  # how long a run waits if there is no worker or no scheduler
-_CONNECT_S = 10.0  # for a scheduler to answer; by hand
+_PATIENCE_S = 120.0  # how long a run waits if there is no worker; by hand
 
 
 def run(store: Store, plan: Plan, progress: Callable[[Counter[str], int], None]) -> dict[str, int]:
@@ -44,7 +41,7 @@ def run(store: Store, plan: Plan, progress: Callable[[Counter[str], int], None])
 
     Raises:
         AnatomicalEmbeddingError: Dask is missing, another run uses the store, the store was embedded with other
-            weights, the scheduler does not answer, or no worker is left.
+            weights, or no worker is left.
     """
     require("distributed", "Dask distributed", "cohorts are embedded with", "cohort")
     with store.locked():
@@ -54,7 +51,7 @@ def run(store: Store, plan: Plan, progress: Callable[[Counter[str], int], None])
             return {}
         model, weights_hash, descriptors = choose_weights(store, plan.model, plan.descriptors)
         plan = replace(plan, model=model, descriptors=descriptors)
-        with open_client(plan, len(due)) as client:
+        with local_client(plan, len(due)) as client:
             return _Run(store, plan, weights_hash, client, due, progress).embed_all()
 
 
@@ -143,8 +140,8 @@ class _Run:
         is_late = now - self.last_worker > _PATIENCE_S
         if not workers and (self.client.status in ("closed", "closing") or is_late):
             raise AnatomicalEmbeddingError(
-                f"{self.plan.scheduler or 'the scheduler'}: the scheduler ended or has no workers; start scheduler "
-                f"and workers, then repeat the command. {self.counts.total()} finished scans of this run are kept."
+                f"no worker starts; give --workers and --memory-mb, then repeat the command. {self.counts.total()} "
+                "finished scans of this run are kept."
             )
         return workers
 
@@ -155,7 +152,6 @@ class _Run:
         """
         limits = [worker.get("memory_limit") or 0 for worker in workers.values()]
         plan = replace(self.plan, memory_bytes=self.plan.memory_bytes or min(limits, default=0))
-        labelled = any(worker.get("resources", {}).get(GPU) for worker in workers.values())
         # without priorities, Dask may run later tasks first
         future = self.client.submit(
             embed_scan,
@@ -166,7 +162,6 @@ class _Run:
             pure=False,
             retries=0,
             priority=-row.id,
-            resources={GPU: 1} if labelled else None,
         )
         self.rows[future] = row
 
@@ -196,23 +191,11 @@ class _Run:
 
 
 @contextmanager
-def open_client(plan: Plan, total: int) -> Iterator[Any]:
-    """Yield a Dask client: of the scheduler of `plan` or, if `plan` has no scheduler, of local workers, which stop at
-    the end. total: number of scans to embed."""
+def local_client(plan: Plan, total: int) -> Iterator[Any]:
+    """Yield a Dask client of workers on this machine, which stop at the end. total: number of scans to embed."""
     import dask
     from distributed import Client, LocalCluster
 
-    if plan.scheduler:
-        try:
-            _check_listening(plan.scheduler)
-            client = Client(plan.scheduler, timeout=_CONNECT_S)
-        except (OSError, ValueError) as error:
-            raise AnatomicalEmbeddingError(
-                f"{plan.scheduler}: no Dask scheduler answers; start `dask scheduler` and `dask worker`."
-            ) from error
-        with client:
-            yield client
-        return
     settings = {
         "distributed.scheduler.allowed-failures": _RETRIES,
         "distributed.scheduler.worker-saturation": 1.0,  # so a killed worker loses only one scan
@@ -225,42 +208,29 @@ def open_client(plan: Plan, total: int) -> Iterator[Any]:
     # hides Dask's own errors when a worker is killed
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     with dask.config.set(settings):
-        workers, memory, gpus = _plan_local(plan, total)
+        workers, memory = _plan_workers(plan, total)
         cluster = LocalCluster(
             n_workers=workers,
             threads_per_worker=1,
             memory_limit=memory,
             dashboard_address="127.0.0.1:0",
             silence_logs="CRITICAL",
-            resources={GPU: 1} if gpus else None,
         )
         with cluster, Client(cluster) as client:
             yield client
 
 
-def _check_listening(address: str) -> None:
-    """Raise OSError or ValueError if no program listens at `address`. Without this check Dask waits for minutes."""
-    from distributed.comm import get_address_host_port
-
-    if address.startswith(("tcp://", "tls://")) or "://" not in address:
-        socket.create_connection(get_address_host_port(address), timeout=_CONNECT_S).close()
-
-
-def _plan_local(plan: Plan, total: int) -> tuple[int, int, int]:
-    """Return the number of local workers, the memory of each worker in bytes, and the number of GPUs to use (0 or 1).
-
-    Local workers use at most one GPU. To use several GPUs, the user starts a worker for each GPU:
-    `CUDA_VISIBLE_DEVICES=1 dask worker ... --resources GPU=1`.
-    """
+def _plan_workers(plan: Plan, total: int) -> tuple[int, int]:
+    """Return the number of workers and the memory of each worker in bytes. With a GPU, one worker uses it."""
     import psutil
     import torch
 
     free = int(psutil.virtual_memory().available * _FREE_SHARE)
-    gpus = int(torch.cuda.is_available() and plan.device.startswith(("auto", "cuda")))
+    has_gpu = torch.cuda.is_available() and plan.device.startswith(("auto", "cuda"))
     cores = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )
-    usual = gpus or min(cores, free // (plan.memory_bytes or _WORKER_BYTES))
+    usual = 1 if has_gpu else min(cores, free // (plan.memory_bytes or _WORKER_BYTES))
     workers = max(1, min(plan.workers or usual, total))
     memory = plan.memory_bytes or max(free // workers, _LEAST_WORKER_BYTES)
-    return workers, memory, gpus
+    return workers, memory

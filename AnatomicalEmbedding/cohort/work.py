@@ -33,7 +33,6 @@ class Plan:
         model: name or file of the weights. device: device on which the network runs.
         workers: number of processes on this machine; 0 to choose by cores and memory.
         memory_bytes: limit of each worker; 0 for an equal share of the free memory.
-        scheduler: "" (workers on this machine) or an address such as tcp://host:8786.
         descriptors: whether the maps keep descriptors, which make answers more exact.
     """
 
@@ -41,14 +40,11 @@ class Plan:
     device: str = "auto"
     workers: int = 0
     memory_bytes: int = 0
-    scheduler: str = ""
     descriptors: bool = True
 
 
 def embed_scan(store: str, row: Row, plan: Plan, weights_hash: str) -> dict[str, Any]:
     """Embed one scan and write its map into the folder of the store.
-
-    The worker may be any machine that can open the files of the scan and of the store.
 
     Args:
         store: folder of the store.

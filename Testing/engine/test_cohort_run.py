@@ -1,6 +1,5 @@
 """Test cohort runs with Dask: the maps are the same for any number of workers, and after workers were killed."""
 
-import os
 import shutil
 import signal
 import subprocess
@@ -18,7 +17,6 @@ from AnatomicalEmbedding.cohort.store import Store
 
 _ANATEMB = [sys.executable, "-m", "AnatomicalEmbedding", "cohort"]
 _SCANS = 12
-_PORT = 48611
 
 
 @pytest.fixture(scope="module")
@@ -54,9 +52,9 @@ def folder(tmp_path, scans) -> Path:
     return tmp_path / "store"
 
 
-def run(folder: Path, weights: Path, *options: str) -> subprocess.CompletedProcess:
-    command = [*_ANATEMB, "run", str(folder), "--model", str(weights), "--device", "cpu", *options]
-    return subprocess.run(command, capture_output=True, text=True)
+def command(folder: Path, weights: Path, workers: str) -> list[str]:
+    options = ["--model", str(weights), "--device", "cpu", "--workers", workers]
+    return [*_ANATEMB, "run", str(folder), *options]
 
 
 def outcome(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
@@ -68,30 +66,21 @@ def outcome(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
 
 @pytest.mark.long
 def test_killed_workers_and_a_killed_run_leave_the_same_maps(folder, weights, expected):
-    command = [
-        *_ANATEMB,
-        "run",
-        str(folder),
-        "--model",
-        str(weights),
-        "--device",
-        "cpu",
-        "--workers",
-        "2",
-    ]
-    first = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    first = subprocess.Popen(
+        command(folder, weights, "2"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     _wait_for_maps(folder, 2, first)
     workers = _workers(first.pid)
     for worker in workers:
         worker.kill()
     _wait_for_maps(folder, 4, first)
     after = _workers(first.pid)
-    first.send_signal(signal.SIGKILL)  # the scheduler lives in this process
+    first.send_signal(signal.SIGKILL)
     first.wait()
     psutil.wait_procs(after, timeout=30)
     (folder / "maps" / "00").mkdir(exist_ok=True)
     (folder / "maps" / "00" / ".0123456789ab.00ff.map.safetensors").write_bytes(b"half")
-    done = run(folder, weights, "--workers", "1")
+    done = subprocess.run(command(folder, weights, "1"), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert f"{_SCANS} embedded, 1 duplicate, 1 unusable" in done.stdout
     assert "left" in done.stderr or "scans, " in done.stderr  # progress
@@ -105,18 +94,9 @@ def test_killed_workers_and_a_killed_run_leave_the_same_maps(folder, weights, ex
     signal.getsignal(signal.SIGINT) is signal.SIG_IGN, reason="in the background Ctrl-C is ignored"
 )
 def test_interrupted_by_the_user(folder, weights, expected):
-    command = [
-        *_ANATEMB,
-        "run",
-        str(folder),
-        "--model",
-        str(weights),
-        "--device",
-        "cpu",
-        "--workers",
-        "1",
-    ]
-    first = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    first = subprocess.Popen(
+        command(folder, weights, "1"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
     _wait_for_maps(folder, 1, first)
     first.send_signal(signal.SIGINT)
     _, said = first.communicate(timeout=60)
@@ -126,45 +106,6 @@ def test_interrupted_by_the_user(folder, weights, expected):
     with Store(folder) as store:
         embed_waiting(store, weights)
     assert outcome(folder) == expected
-
-
-@pytest.mark.long
-def test_a_separate_scheduler_with_two_workers(folder, weights, expected):
-    address = f"tcp://127.0.0.1:{_PORT}"
-    worker = [
-        "distributed.cli.dask_worker",
-        address,
-        "--nthreads",
-        "1",
-        "--no-nanny",
-        "--no-dashboard",
-    ]
-    commands = [
-        ["distributed.cli.dask_scheduler", "--port", str(_PORT), "--no-dashboard"],
-        [*worker, "--worker-port", str(_PORT + 1), "--resources", "GPU=1"],
-        [*worker, "--worker-port", str(_PORT + 2), "--resources", "GPU=1"],
-    ]
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-m", *command], stderr=subprocess.DEVNULL, env=os.environ.copy()
-        )
-        for command in commands
-    ]
-    try:
-        done = run(folder, weights, "--scheduler", address)
-        assert done.returncode == 0, done.stderr
-        assert outcome(folder) == expected
-    finally:
-        for process in reversed(started):
-            process.kill()
-            process.wait()
-
-
-def test_no_scheduler_answers(folder, weights):
-    done = run(folder, weights, "--scheduler", "tcp://127.0.0.1:1")
-    assert done.returncode == 2
-    assert done.stderr.startswith("anatemb: tcp://127.0.0.1:1: no Dask scheduler answers")
-    assert done.stderr.count("\n") == 1
 
 
 def _wait_for_maps(folder: Path, count: int, process: subprocess.Popen) -> None:

@@ -22,7 +22,7 @@ from ..shared.Colours import AMBER, GREEN, errorText
 from ..shared.SceneNodes import nodesOf
 from ..shared.Views import keepingPlaceNode
 from .ControlPoints import makeIdsUnique, worldOf
-from .Planes import edgesIn, hasEdges
+from .Edges import edgesIn, hasEdges
 
 MOVED, REMOVED = "moved", "removed"  # the user has moved, or removed, the answer
 VOLUME_ROLE, SOURCE_ROLE = "AnatomicalEmbedding.Volume", "AnatomicalEmbedding.SourceLandmarks"
@@ -39,7 +39,7 @@ class Answer:
     of at most 10 mm, or 10 units. errorMm and probability are None if the weights have no calibration. unitMm: unit of
     the maps; 1 for CTs. madeFrom: key of the weights and scans of the answer. doubt: what speaks against an uncertain
     answer, see `followup.doubts.doubt_of`, or "". outdated: True if the user gave the answer and moved the template
-    point later. edges: 9 numbers, the edges that a plane got by matching, see `Planes`.
+    point later. edges: 9 numbers, the edges that a plane or box got by matching, see `Edges`.
     """
 
     pointId: str
@@ -90,7 +90,7 @@ class AnswerList:
 
         Args:
             scene: the scene.
-            sourceNode: the template's points, line, angle, curve or plane.
+            sourceNode: the template's points, line, angle, curve, plane or box.
             volumeNode: the scan.
         """
         for node in nodesOf(scene, _CLASS):
@@ -107,7 +107,7 @@ class AnswerList:
 
         Args:
             scene: the scene.
-            sourceNode: the template's points, line, angle, curve or plane; the list is a node of the same kind.
+            sourceNode: the template's points, line, angle, curve, plane or box; the list is a node of the same kind.
             volumeNode: the scan of the answers.
         """
         name = scene.GenerateUniqueName(f"{sourceNode.GetName()} in {volumeNode.GetName()}")
@@ -209,7 +209,7 @@ class AnswerList:
         return worldOf(self.node, answer.pointId)
 
     def hasTurned(self, answer: Answer) -> bool:
-        """Return True if the answer is a plane that has been turned or resized since it was matched."""
+        """Return True if the answer is a plane or box that has been turned or resized since it was matched."""
         if not answer.edges or not hasEdges(self.node):
             return False
         edges = edgesIn(self.volumeNode, self.node).ravel()

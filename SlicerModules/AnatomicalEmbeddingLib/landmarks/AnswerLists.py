@@ -130,8 +130,8 @@ class AnswerLists:
     def tidy(self) -> None:
         """Remove the answers to deleted template points, and copy each remaining template point's label to its answers.
 
-        An answer that the user has deleted gets the status REMOVED (not visible). A plane that the user has turned or
-        resized is the user's own.
+        An answer that the user has deleted gets the status REMOVED (not visible). A plane or box that the user has
+        turned or resized is the user's own.
         """
         makeIdsUnique(self.points)
         pointIds = set(definedIds(self.points))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ..shared.UndoStack import UndoStack
 from .AnswerList import AnswerList
 from .ControlPoints import isPreview
-from .Planes import planeOf
+from .Edges import edgesOf
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class LandmarkHistory(UndoStack[_State | None]):
         """Store the current state of the lists.
 
         Args:
-            source: the template's points, line, angle, curve or plane.
+            source: the template's points, line, angle, curve, plane or box.
             answerLists: the answers in the targets.
             isStep: True to add an undo step; False if only new answers have arrived.
         """
@@ -75,10 +75,10 @@ def _copy(node):
 
 
 def _copyContent(source, destination) -> None:
-    """Copy points, and the direction and size of a plane, from one node to another."""
+    """Copy points, and the edges of a plane or box, from one node to another."""
     destination.CopyContent(source)
     if not source.GetNumberOfControlPoints():
-        destination.RemoveAllControlPoints()  # Slicer gives the copy of an empty plane a centre
+        destination.RemoveAllControlPoints()  # Slicer gives the copy of an empty plane or box a centre
 
 
 def _content(points) -> list[tuple]:
@@ -88,7 +88,7 @@ def _content(points) -> list[tuple]:
             points.GetNthControlPointLabel(n),
             points.GetNthControlPointPositionStatus(n),
             tuple(points.GetNthControlPointPosition(n)),
-            planeOf(points),
+            edgesOf(points),
         )
         for n in range(points.GetNumberOfControlPoints())
     ]

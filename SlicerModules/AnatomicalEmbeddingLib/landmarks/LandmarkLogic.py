@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
+from AnatomicalEmbedding.landmarks.markups import ROI
 from AnatomicalEmbedding.matching.status import ABSENT
 from AnatomicalEmbedding.scan.points import Measurement
 
@@ -25,12 +26,12 @@ from ..shared.VolumeNodes import fromWorld, holds, toWorld
 from .AnswerList import MOVED, REMOVED, AnswerList
 from .AnswerLists import AnswerLists, Row
 from .ControlPoints import definedIds, fromNode, labelOf, makeIdsUnique, worldOf
+from .Edges import edgesOf
 from .LandmarkHistory import LandmarkHistory
 from .LandmarkMatcher import LandmarkMatcher
 from .LandmarkSets import confirm
 from .ListObserver import ListObserver
 from .Measurements import measurementIn, measurementOf
-from .Planes import planeOf
 
 
 class LandmarkLogic(Listener):
@@ -42,9 +43,9 @@ class LandmarkLogic(Listener):
     the user. Signal shown(pointId): all views have moved to this point and its answers.
 
     `setScans` sets template (volume node in which the user places points) and targets (volume nodes in which the points
-    are found). `setPoints` sets points (the template's point list, line, angle, curve or plane). jumps: True to move
-    all views to each point that was placed or moved. A scan without a map is embedded first; its views move when the
-    answer in this scan is found.
+    are found). `setPoints` sets points (the template's point list, line, angle, curve, plane or box). jumps: True to
+    move all views to each point that was placed or moved. A scan without a map is embedded first; its views move when
+    the answer in this scan is found.
     """
 
     def __init__(self, scene, relations: SceneRelations) -> None:
@@ -65,8 +66,8 @@ class LandmarkLogic(Listener):
         self._awaited = ""
         # IDs of points placed where they cannot be matched; `poll` deletes them
         self._refused: list[str] = []
-        # directions and sizes of the planes: at the last `poll`, and when the answers were updated
-        self._planes: tuple[list, list] = ([], [])
+        # edges of the planes and boxes: at the last `poll`, and when the answers were updated
+        self._edges: tuple[list, list] = ([], [])
         self.atEnd(self._forgetAll)
         self.listen(self.store.changed, self._onMap)
         self.listen(relations.changed, self._updateLate)
@@ -129,20 +130,27 @@ class LandmarkLogic(Listener):
             self.deletePoint(self._refused.pop())
         with self._writing:
             self._answers.followVolumes()
-        hasTurned = self._planesHaveTurned()
-        if self._observer is not None and (self._observer.takeDirty() or hasTurned):
+        if self._isBox and self.points.GetNumberOfControlPoints() == 1:
+            # after the second click, the control point is still the first corner
+            self.points.UpdateControlPointsFromROI()
+        haveChanged = self._edgesHaveChanged()
+        if self._observer is not None and (self._observer.takeDirty() or haveChanged):
             self._updateAnswers()
             self._record()
 
-    def _planesHaveTurned(self) -> bool:
-        """Return True once after the user has turned or resized a plane, when it stays as it is."""
+    def _edgesHaveChanged(self) -> bool:
+        """Return True once after the user has turned or resized a plane or box, when it stays as it is."""
         nodes = [answerList.node for answerList in self._answers.lists.values()]
         nodes += [] if self.points is None else [self.points]
-        planes = [plane for node in nodes if (plane := planeOf(node))]
-        before, updated = self._planes
-        hasTurned = planes == before != updated
-        self._planes = planes, planes if hasTurned else updated
-        return hasTurned
+        edges = [values for node in nodes if (values := edgesOf(node))]
+        before, updated = self._edges
+        haveChanged = edges == before != updated
+        self._edges = edges, edges if haveChanged else updated
+        return haveChanged
+
+    @property
+    def _isBox(self) -> bool:
+        return self.points is not None and self.points.GetMarkupType() == ROI
 
     # -- answers -----------------------------------------------------------------------------------------------------
 
@@ -204,7 +212,7 @@ class LandmarkLogic(Listener):
         """
         if None not in (self.points, self.template):
             Views.showOnlyIn(self.points.GetDisplayNode(), self.scene, self.template)
-        if Views.isPlacing(self.scene):
+        if Views.isPlacing(self.scene) and not self._isBox:
             self._placeAlsoIn(self.targets)
         for answerList in self._answers.lists.values():
             Views.showOnlyIn(answerList.node.GetDisplayNode(), self.scene, answerList.volumeNode)
@@ -218,7 +226,8 @@ class LandmarkLogic(Listener):
 
     def _onPlaced(self, index: int) -> None:
         """Match the new point with this index, which a click has placed in a view of the template or of a target."""
-        if self.template is None:
+        # `poll` matches the centre of a box, which Slicer makes of two corners
+        if self.template is None or self._isBox:
             return
         makeIdsUnique(self.points)
         self.points.SetNthControlPointVisibility(index, True)

@@ -20,8 +20,8 @@ from ..shared.VolumeNodes import fromWorld, holds, isFilm
 from .AnswerList import Answer
 from .AnswerLists import AnswerLists, Correction
 from .ControlPoints import definedIds, fromNode, labelOf, worldOf
+from .Edges import edgesIn, hasEdges, setEdges
 from .LandmarkSets import LandmarkSets, isFromSet
-from .Planes import edgesIn, hasEdges, setEdges
 
 if TYPE_CHECKING:
     from AnatomicalEmbedding.matching.match import Matches
@@ -63,7 +63,12 @@ class LandmarkMatcher:
         targets = self._relations.reachable(template, targets)
         sentences += self._noteRefusals(template, targets)
         corrections = self._answers.corrections()
-        sources = {target: self._sources(template, target, ids, corrections) for target in targets}
+        sources = {
+            target: self._sources(
+                template, target, dict(zip(ids, places, strict=True)), corrections
+            )
+            for target in targets
+        }
         groups: dict[tuple[int, ...], list] = {}
         for target in targets:
             isApart = self._relations.areApart(template, target)
@@ -85,15 +90,15 @@ class LandmarkMatcher:
                 template, missingIds, places[list(missing)], groupSources, corrections
             )
         if hasEdges(self._answers.points):
-            self._drawPlanes(template, places[0])
+            self._drawEdges(template, places[0])
         return sentences
 
-    def _drawPlanes(self, template, centre: np.ndarray) -> None:
-        """Turn and resize the plane of each target after the template's plane, unless the answer is the user's own.
+    def _drawEdges(self, template, centre: np.ndarray) -> None:
+        """Turn and resize the plane or box of each target as in the template, unless the answer is the user's own.
 
         Args:
-            template: the scan of the plane.
-            centre: (3,) centre of the plane in the template, RAS mm.
+            template: the scan of the plane or box.
+            centre: (3,) its centre in the template, RAS mm.
         """
         from AnatomicalEmbedding.matching.local_affine import vectors_from_body, vectors_to_body
 
@@ -103,16 +108,17 @@ class LandmarkMatcher:
         edges = edgesIn(template, self._answers.points)
         bodyEdges = vectors_to_body(templateMap, centre, edges)
         for answerList in self._answers.lists.values():
-            volume, plane = answerList.volumeNode, answerList.node
+            volume, node = answerList.volumeNode, answerList.node
             embedding, answers = self.store.map(volume), answerList.answers
-            if embedding is None or isFilm(volume) or not hasEdges(plane):
+            if embedding is None or isFilm(volume):
                 continue
             for pointId, answer in answers.items():
-                if answer.byHand and answer.edges:
+                place = answerList.worldOf(answer)
+                if place is None or (answer.byHand and answer.edges):
                     continue
-                place = fromNode(plane, answer.pointId)
-                setEdges(plane, vectors_from_body(embedding, place, bodyEdges))
-                numbers = edgesIn(volume, plane).round(3).ravel().tolist()
+                place = fromNode(node, answer.pointId)
+                setEdges(node, vectors_from_body(embedding, place, bodyEdges))
+                numbers = edgesIn(volume, node).round(3).ravel().tolist()
                 answers[pointId] = replace(answer, edges=tuple(numbers))
             answerList.keep(answers)
 
@@ -201,13 +207,23 @@ class LandmarkMatcher:
         return volume is not target and self._relations.relation(volume, target) is not None
 
     def _sources(
-        self, template, target, ids: Sequence[str], corrections: Mapping[str, Sequence[Correction]]
+        self,
+        template,
+        target,
+        places: Mapping[str, np.ndarray],
+        corrections: Mapping[str, Sequence[Correction]],
     ) -> dict[str, str]:
         """Return point ID -> `madeFrom` of its answer in a target.
 
-        The text begins with the user's corrections of the point in other targets, and its landmark set. It is longer if
-        the relation of the scans was computed in the background, or if they seem not to show the one patient that the
-        user has named.
+        The text begins with the user's corrections of the point in other targets, its landmark set and its place in the
+        template. It is longer if the relation of the scans was computed in the background, or if they seem not to show
+        the one patient that the user has named.
+
+        Args:
+            template: the scan of the points.
+            target: the scan of the answers.
+            places: ID of each point -> its place (3,) in the template.
+            corrections: by the ID of the point.
         """
         source = madeFrom(self.store.map(template), self.store.map(target))
         relation = self._relations.relation(template, target)
@@ -216,13 +232,14 @@ class LandmarkMatcher:
         elif relation is self._relations.computed(template, target):
             source = f"{source}-{BY_REGISTRATION}"
         points, sources = self._answers.points, {}
-        for pointId in ids:
+        for pointId, place in places.items():
             examples = [c for c in corrections.get(pointId, ()) if self._isExample(c, target)]
-            places = (
+            correctionKeys = (
                 f"{self.store.map(c.volumeNode).provenance.scan_hash[:12]} {np.round(c.place, 1)}+"
                 for c in examples
             )
-            sources[pointId] = "".join(places) + self._sets.key(points, pointId) + source
+            keys = "".join(correctionKeys) + self._sets.key(points, pointId)
+            sources[pointId] = f"{keys}{place.round(1)} {source}"
         return sources
 
     def _noteRefusals(self, template, targets: list) -> list[str]:

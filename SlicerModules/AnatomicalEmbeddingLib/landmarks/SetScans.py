@@ -10,7 +10,7 @@ import numpy as np
 import vtk
 
 from AnatomicalEmbedding.errors import PointsError
-from AnatomicalEmbedding.landmarks.markups import PLANE, QUANTITIES
+from AnatomicalEmbedding.landmarks.markups import QUANTITIES
 from AnatomicalEmbedding.matching.status import ABSENT, MATCHED
 from AnatomicalEmbedding.resources import resource
 
@@ -20,6 +20,7 @@ from ..shared.SceneNodes import nodesOf
 from ..shared.VolumeNodes import fromWorld, isFilm, toWorld
 from .AnswerList import MOVED, AnswerList, isAnswers
 from .ControlPoints import definedIds, fromNode, labelOf, worldOf
+from .Edges import edgesOf
 from .LandmarkSets import isFromSet, markFromSet, setFile, setSetFile
 from .Measurements import markupOf
 
@@ -126,9 +127,9 @@ def saveSet(scene, store: MapStore, path: str, template, points) -> str:
     )
 
     _check(path, template)
-    if points.GetMarkupType() == PLANE:
+    if edgesOf(points):
         raise PointsError(
-            f"{points.GetName()} is a plane; save it beside its scan, and add it with anatemb landmarks add."
+            f"{points.GetName()} is a plane or box; save it beside its scan, and add it with anatemb landmarks add."
         )
     if Path(path).parent == resource("Landmarks"):
         raise PointsError(
@@ -165,13 +166,11 @@ def _check(path: str, template) -> None:
 
 
 def _sourcesOf(template, points, answerLists: Sequence[AnswerList]) -> list:
-    """Return the point lists, lines, angles and curves of a template: the chosen one and those with answers. Planes are
-    left out."""
+    """Return the point lists, lines, angles and curves of a template: the chosen one and those with answers. Planes and
+    boxes are left out."""
     ofOthers = {answers.source for answers in answerLists if answers.volumeNode is template}
     sources = dict.fromkeys([points, *(answers.source for answers in answerLists)])
-    return [
-        source for source in sources if source not in ofOthers and source.GetMarkupType() != PLANE
-    ]
+    return [source for source in sources if source not in ofOthers and not edgesOf(source)]
 
 
 def _templateDrawing(template, sources: Sequence) -> Drawing:

@@ -118,14 +118,11 @@ def test_the_table_of_results_has_the_length_in_each_scan(bench, pair):
 def test_a_plane_turns_with_the_body_until_the_user_turns_it(bench, pair):
     drawn = draw(bench, "Plane", PLACES[:1])
     plane = bench.logic.answersIn(pair[1]).node
-    ways = np.vstack([5 * np.eye(3), -5 * np.eye(3)])
-    bodies = [patient(n).to_body(patient(n).points_ras[NAMES[0]] + ways) for n in range(2)]
-    slopes = [body[:3] - body[3:] for body in bodies]
     normals = []
     for axes in (np.eye(3), np.eye(3)[[2, 0, 1]]):
         drawn.SetAxes(*axes)
         settle(bench)
-        true = np.cross(*(axes @ slopes[0] @ np.linalg.inv(slopes[1]))[:2])
+        true = np.cross(*(axes @ change_of_shape())[:2])
         normals.append(plane.GetNormal())
         assert normals[-1] @ true / np.linalg.norm(true) > np.cos(np.radians(12.0))
     bench.logic.undo()
@@ -137,6 +134,36 @@ def test_a_plane_turns_with_the_body_until_the_user_turns_it(bench, pair):
     while bench.logic.history.canUndo:
         bench.logic.undo()
     assert drawn.GetNumberOfControlPoints() == plane.GetNumberOfControlPoints() == 0
+
+
+def test_a_box_appears_at_the_same_place_with_the_size_that_it_has_there(bench, pair):
+    half = np.array([20.0, 15.0, 30.0])
+    drawn = draw(bench, "ROI", [PLACES[0] - half, PLACES[0] + half])
+    box = bench.logic.answersIn(pair[1]).node
+    centre = patient(1).points_ras[NAMES[0]]
+    for size in (2 * half, 3 * half):
+        drawn.SetSize(size)
+        settle(bench)
+        true = np.linalg.norm(size[:, None] * change_of_shape(), axis=1)
+        np.testing.assert_allclose(box.GetSize(), true, rtol=0.15)
+        assert np.linalg.norm(box.GetCenter() - centre) < 10.0
+    bench.logic.undo()
+    np.testing.assert_allclose(drawn.GetSize(), 2 * half)
+    box.SetSize(5.0, 5.0, 5.0)
+    settle(bench)
+    bench.logic.matchAgain()
+    assert box.GetSize() == (5.0, 5.0, 5.0)
+    while bench.logic.history.canUndo:
+        bench.logic.undo()
+    assert drawn.GetNumberOfControlPoints() == box.GetNumberOfControlPoints() == 0
+
+
+def change_of_shape() -> np.ndarray:
+    """Return what three steps of 1 mm at a place of the template, the rows, are in the target."""
+    ways = np.vstack([5 * np.eye(3), -5 * np.eye(3)])
+    bodies = [patient(n).to_body(patient(n).points_ras[NAMES[0]] + ways) for n in range(2)]
+    slopes = [body[:3] - body[3:] for body in bodies]
+    return slopes[0] @ np.linalg.inv(slopes[1])
 
 
 def settle(bench) -> None:
