@@ -26,11 +26,16 @@ def small_network(
         return EmbeddingNetwork(NetworkSpec(widths=widths, **spec)).eval()
 
 
-def write_small_weights(folder: Path, name: str = "small", seed: int = 0) -> Path:
-    """Write the weights of `small_network(seed)` to `folder`/`name`.safetensors."""
+def write_small_weights(folder: Path, name: str = "small", seed: int = 0, **spec: object) -> Path:
+    """Write the weights of `small_network(seed, **spec)` to `folder`/`name`.safetensors."""
     path = folder / f"{name}.safetensors"
-    write_weights(small_network(seed), path, name, {"recipe": "none"})
+    write_weights(small_network(seed, **spec), path, name, {"recipe": "none"})
     return path
+
+
+def write_described_weights(folder: Path) -> Path:
+    """Write small weights with descriptors."""
+    return write_small_weights(folder, "described", local_channels=8, spacing_mm=(3.0, 3.0, 4.0))
 
 
 class Averaging(nn.Module):

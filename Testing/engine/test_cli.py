@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from cli_runs import assert_refused, kept_maps_of
 from scan_files import stack_positions, write_linear_series
-from small_models import small_network
+from small_models import write_described_weights
 
-from AnatomicalEmbedding.embedding.models.registry import write_weights
 from AnatomicalEmbedding.landmarks.drawing import Drawing, read_drawing, write_drawing
 from AnatomicalEmbedding.landmarks.markups import Markup
 from AnatomicalEmbedding.matching.match import match
@@ -101,13 +100,7 @@ class TestMatch:
             np.testing.assert_allclose(found.points_ras, expected, atol=0.01)
 
     def test_fast_answers_are_those_of_the_python_interface(self, anatemb, place, tmp_path):
-        weights = tmp_path / "described.safetensors"
-        write_weights(
-            small_network(local_channels=8, spacing_mm=(3.0, 3.0, 4.0)),
-            weights,
-            "described",
-            {"recipe": "none"},
-        )
+        weights = write_described_weights(tmp_path)
         template, target = kept_maps_of(weights, place)
         found = {}
         for options in ([], ["--effort", "fast"]):

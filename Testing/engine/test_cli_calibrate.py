@@ -6,10 +6,9 @@ import json
 import pytest
 from cli_runs import assert_refused
 from ellipsoid_cases import write_case
-from small_models import small_network
+from small_models import write_described_weights
 
 from AnatomicalEmbedding.embedding.calibration import Calibration, calibration_file
-from AnatomicalEmbedding.embedding.models.registry import write_weights
 
 
 @pytest.fixture(scope="module")
@@ -21,13 +20,7 @@ def labelled(tmp_path_factory):
 
 
 def test_weights_get_their_calibration_and_use_it(anatemb, labelled, place, tmp_path):
-    weights = tmp_path / "described.safetensors"
-    write_weights(
-        small_network(local_channels=8, spacing_mm=(3.0, 3.0, 4.0)),
-        weights,
-        "described",
-        {"recipe": "none"},
-    )
+    weights = write_described_weights(tmp_path)
     refused = anatemb("evaluate", "confidence", labelled, "--model", weights, "--no-cache")
     assert_refused(refused, "described: these weights have no calibration", "anatemb calibrate")
     made = anatemb("calibrate", labelled, "--phantoms", 0, "--model", weights, "--no-cache")

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 import torch
-from training_scans import tiny_recipe
+from training_scans import tiny_recipe, write_recipe
 
 from AnatomicalEmbedding.cli.main import main
 from AnatomicalEmbedding.embedding.models.registry import read_weights
@@ -42,19 +42,7 @@ def scans(tmp_path_factory, phantom_pair):
 @pytest.fixture
 def recipe(tmp_path):
     """The tiny recipe as a file."""
-    values = tiny_recipe(network={"spacing_mm": GRID}).to_dict()
-    lines = [
-        f"name = {json.dumps(values.pop('name'))}",
-        f"objective = {json.dumps(values.pop('objective'))}",
-    ]
-    for section, entries in values.items():
-        lines.append(f"[{section}]")
-        lines += [
-            f"{key} = {json.dumps(value)}" for key, value in entries.items() if value is not None
-        ]
-    path = tmp_path / "tiny.toml"
-    path.write_text("\n".join(lines))
-    return path
+    return write_recipe(tiny_recipe(network={"spacing_mm": GRID}), tmp_path)
 
 
 def anatemb(*words):

@@ -7,18 +7,7 @@ from AnatomicalEmbedding.phantom import parts
 from AnatomicalEmbedding.phantom.canvas import Canvas
 from AnatomicalEmbedding.phantom.tissues import LABEL_ID, TISSUE_ID
 
-COLUMNS = [
-    "side",
-    "structure",
-    "tissue",
-    "over",
-    "shape",
-    "points",
-    "radii",
-    "detail",
-    "step",
-    "grow",
-]
+HEADER = "side,structure,tissue,over,shape,points,radii,detail,step,grow"
 
 
 @pytest.fixture
@@ -26,7 +15,7 @@ def draw(monkeypatch):
     """Draw rows on a small canvas. Returns functions from a place to the tissue and to the structure there."""
 
     def drawn(*rows: str):
-        values = [dict(zip(COLUMNS, row.split(","), strict=True)) for row in rows]
+        values = [dict(zip(HEADER.split(","), row.split(","), strict=True)) for row in rows]
         monkeypatch.setitem(parts._ROWS, "test", values)
         canvas = Canvas((-40, -20, -20), (40, 20, 20), 1.0)
         parts.draw_part(canvas, "test")

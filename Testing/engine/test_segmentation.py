@@ -115,18 +115,8 @@ def test_the_rest_is_outlined_absent_organs_are_not_and_bad_scans_are_named(
     work, truth, trained, anatemb
 ):
     out = work / "out"
-    outcome = anatemb(
-        "segment",
-        "run",
-        work / "scans",
-        "--model",
-        trained,
-        "-o",
-        out,
-        "--nifti",
-        "--device",
-        "cpu",
-    )
+    inputs = "segment", "run", work / "scans", "--model", trained, "--nifti", "--device", "cpu"
+    outcome = anatemb(*inputs, "-o", out)
     assert outcome.code == 2
     assert "scan305.nii.gz" in outcome.err
     names = json.loads((out / "scan303.labels.json").read_text())
@@ -161,18 +151,7 @@ def test_the_rest_is_outlined_absent_organs_are_not_and_bad_scans_are_named(
     written = (out / "scan303.seg.nrrd").stat().st_mtime_ns
     table = (out / "volumes.csv").read_text()
     (out / "scan304.seg.nrrd").unlink()
-    anatemb(
-        "segment",
-        "run",
-        work / "scans",
-        "--model",
-        trained,
-        "-o",
-        out,
-        "--nifti",
-        "--device",
-        "cpu",
-    )
+    anatemb(*inputs, "-o", out)
     assert (out / "scan303.seg.nrrd").stat().st_mtime_ns == written
     assert (out / "scan304.seg.nrrd").exists()
     assert (out / "volumes.csv").read_text() == table

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import SimpleITK as sitk
-from training_scans import tiny_recipe
+from training_scans import tiny_recipe, write_recipe
 
 from AnatomicalEmbedding.cli.main import main
 from AnatomicalEmbedding.embedding.models.registry import find_weights, read_weights
@@ -329,7 +329,7 @@ def data(tmp_path_factory):
 @pytest.fixture(scope="module")
 def recipe(tmp_path_factory):
     """A recipe like `joint` that trains a tiny network."""
-    values = tiny_recipe(
+    recipe = tiny_recipe(
         "hybrid",
         network={
             "spacing_mm": GRID_MM,
@@ -338,19 +338,8 @@ def recipe(tmp_path_factory):
         },
         batch={"phantom_share": 0.2, "label_image_share": 0.4},
         loss={"organ_weight": 0.2},
-    ).to_dict()
-    lines = [
-        f"name = {json.dumps(values.pop('name'))}",
-        f"objective = {json.dumps(values.pop('objective'))}",
-    ]
-    for section, entries in values.items():
-        lines.append(f"[{section}]")
-        lines += [
-            f"{key} = {json.dumps(value)}" for key, value in entries.items() if value is not None
-        ]
-    path = tmp_path_factory.mktemp("recipe") / "tiny.toml"
-    path.write_text("\n".join(lines))
-    return path
+    )
+    return write_recipe(recipe, tmp_path_factory.mktemp("recipe"))
 
 
 def build(data: Path, output: Path, recipe: Path, *options: object) -> int:

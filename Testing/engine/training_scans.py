@@ -1,6 +1,8 @@
 """Small prepared scans whose HU and body coordinates are known functions of the RAS position; a small recipe."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -134,3 +136,20 @@ def same(a, b):
     np.testing.assert_array_equal(a.grid_to_ras, b.grid_to_ras)
     for name in ("scale", "shift_mm", "scale_sd", "shift_sd_mm"):
         np.testing.assert_array_equal(getattr(a.frame, name), getattr(b.frame, name))
+
+
+def write_recipe(recipe: Recipe, folder: Path) -> Path:
+    """Write a recipe as a file of a folder."""
+    values = recipe.to_dict()
+    lines = [
+        f"name = {json.dumps(values.pop('name'))}",
+        f"objective = {json.dumps(values.pop('objective'))}",
+    ]
+    for section, entries in values.items():
+        lines.append(f"[{section}]")
+        lines += [
+            f"{key} = {json.dumps(value)}" for key, value in entries.items() if value is not None
+        ]
+    path = folder / "tiny.toml"
+    path.write_text("\n".join(lines))
+    return path

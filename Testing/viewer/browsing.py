@@ -20,6 +20,7 @@ from system_packages import find_program
 ROOT = Path(__file__).resolve().parents[2]
 CHROMIUM = find_program("chromium")
 TOKEN = "token-of-the-tests-1234"
+VIEW = [sys.executable, "-m", "AnatomicalEmbedding", "view", "--no-browser", "--token", TOKEN]
 _ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 _WAIT_MS = 240_000  # a machine that is busy is no failure; what never comes fails, if late
 
@@ -53,16 +54,7 @@ class Running:
             "OMP_NUM_THREADS": "1",
             "PYTHONPATH": os.pathsep.join([str(program), str(program / "SlicerModules")]),
         }
-        command = [
-            sys.executable,
-            "-m",
-            "AnatomicalEmbedding",
-            "view",
-            *arguments,
-            "--no-browser",
-            "--token",
-            TOKEN,
-        ]
+        command = [*VIEW, *arguments]
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
                 command, cwd=program, env=environment, stdout=log, stderr=subprocess.STDOUT

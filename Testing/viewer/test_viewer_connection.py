@@ -4,7 +4,6 @@ import http.client
 import os
 import signal
 import subprocess
-import sys
 from urllib.parse import urlsplit
 
 import pytest
@@ -14,7 +13,7 @@ pytest.importorskip(
     reason="runs in an environment with trame-slicer[standalone]; `make test` makes it",
 )
 
-from browsing import ROOT, TOKEN, Page, Running
+from browsing import ROOT, TOKEN, VIEW, Page, Running
 
 SOCKET = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13",
           "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA=="}  # fmt: skip
@@ -150,19 +149,10 @@ def test_the_demo_reports_a_bad_scan_is_cancelled_and_ends_without_a_trace(brows
 
 
 def test_an_address_that_cannot_be_used_is_a_sentence(tmp_path):
-    command = [
-        sys.executable,
-        "-m",
-        "AnatomicalEmbedding",
-        "view",
-        "--no-browser",
-        "--token",
-        TOKEN,
-    ]
     paths = os.pathsep.join([str(ROOT), str(ROOT / "SlicerModules")])
     environment = os.environ | {"TMPDIR": str(tmp_path), "PYTHONPATH": paths}
     ended = subprocess.run(
-        [*command, "--host", "192.0.2.1"],
+        [*VIEW, "--host", "192.0.2.1"],
         cwd=ROOT,
         env=environment,
         capture_output=True,

@@ -17,7 +17,9 @@ def definedIds(listNode) -> list[str]:
 
 def isPreview(listNode, index: int) -> bool:
     """True if the point still follows the mouse, because no click has placed it yet."""
-    return listNode.GetNthControlPointPositionStatus(index) == listNode.PositionPreview
+    # the second corner of a box is gone when its event arrives
+    isHere = index < listNode.GetNumberOfControlPoints()
+    return isHere and listNode.GetNthControlPointPositionStatus(index) == listNode.PositionPreview
 
 
 def makeIdsUnique(listNode) -> None:

@@ -1,7 +1,7 @@
-"""A line and an angle, drawn with clicks in one scan, appear in the other scans with their length, angle and error."""
+"""A line, an angle and a box, drawn with clicks in one scan, appear in the other scans with what they measure."""
 
 import numpy as np
-from driver.landmarks import answer, cell, world
+from driver.landmarks import answer, cell, distance, world
 from driver.scans import add_patient, patient
 
 NAMES = ("carina", "heart_apex", "liver_dome")
@@ -15,7 +15,7 @@ def run(user):
     user.click(panel.ui.gridButton)
     truth = np.array([patient(1).points_ras[name] for name in NAMES])
 
-    line = _draw(user, panel, prior, "Line", 2)
+    line = _draw(user, panel, prior, "Line", _places(2))
     assert line.GetNumberOfControlPoints() == 2
     user.wait(lambda: answer(panel, current, 1) is not None)
     answers = panel.logic.answersIn(current).node
@@ -37,7 +37,7 @@ def run(user):
         lambda: abs(panel.logic.measurementIn(current).value - before) < 0.01, 5, "undo works"
     )
 
-    angle = _draw(user, panel, prior, "Angle", 3)
+    angle = _draw(user, panel, prior, "Angle", _places(3))
     user.wait(lambda: answer(panel, current, 2) is not None)
     measurement = panel.logic.measurementIn(current)
     arms = truth[[0, 2]] - truth[1]
@@ -51,16 +51,30 @@ def run(user):
     assert panel.logic.measurementIn(current).quantity == "length"
     assert world(angle, 0) is not None
 
+    corners = _places(1)[0] + np.array([[-20.0, -15.0, -25.0], [20.0, 15.0, 25.0]])
+    box = _draw(user, panel, prior, "ROI", corners)
+    user.wait(lambda: answer(panel, current) and any(panel.logic.answersIn(current).node.GetSize()))
+    np.testing.assert_allclose(box.GetCenter(), _places(1)[0], atol=2.0)
+    box_there = panel.logic.answersIn(current).node
+    np.testing.assert_allclose(box_there.GetSize(), box.GetSize(), rtol=0.5)
+    assert distance(box_there.GetCenter(), truth[0]) < 15.0
+    user.picture("box")
 
-def _draw(user, panel, volume, kind: str, count: int):
-    """Choose "Create new" of a kind, press the place button, and click the points of the synthetic patient."""
+
+def _places(count: int) -> list[np.ndarray]:
+    return [patient(0).points_ras[name] for name in NAMES[:count]]
+
+
+def _draw(user, panel, volume, kind: str, places):
+    """Choose "Create new" of a kind, press the place button, and click at places of a scan."""
     node = panel.ui.pointsSelector.addNode(f"vtkMRMLMarkups{kind}Node")
     assert panel.ui.pointsSelector.currentNode() is node
     user.start_placing(panel.ui.placeWidget)
-    for number, name in enumerate(NAMES[:count], start=1):
-        user.views.click(volume, patient(0).points_ras[name])
+    for number, place in enumerate(places, start=1):
+        user.views.click(volume, place)
+        # two corners of a box become its centre
         user.wait(
-            lambda number=number: node.GetNumberOfDefinedControlPoints() >= number,
+            lambda number=number: node.GetNumberOfDefinedControlPoints() >= number or kind == "ROI",
             10,
             f"the click places point {number}",
         )

@@ -5,6 +5,7 @@ import slicer
 import vtk
 from scans import add_points, finish, make_store, patient
 
+from AnatomicalEmbedding.scan.cropping import crop_voxels
 from AnatomicalEmbeddingLib.landmarks.LandmarkLogic import LandmarkLogic
 from AnatomicalEmbeddingLib.shared.maps.SceneRelations import SceneRelations
 
@@ -15,6 +16,15 @@ def tell(list_node, event: str, index: int) -> None:
     """Invoke an event of a point, as Slicer's markups widgets do for the mouse."""
     number = getattr(slicer.vtkMRMLMarkupsNode, event)
     list_node.InvokeCustomModifiedEvent(number, np.array([index], dtype=np.int32))
+
+
+def add_upper_half(number: int):
+    """Add the part of a patient that ends 12 cm above the lower pole of the left kidney."""
+    whole = patient(number).volume
+    low, high = whole.bounds_ras.copy()
+    low[2] = patient(number).points_ras["kidney_left_lower_pole"][2] + 120.0
+    upper = crop_voxels(whole, np.stack([low, high]))
+    return slicer.util.addVolumeFromArray(upper.voxels, upper.ijk_to_ras, name="Upper half")
 
 
 class LandmarkBench:

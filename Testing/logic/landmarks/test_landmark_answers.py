@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import slicer
 import vtk
-from landmark_bench import NAMES
+from landmark_bench import NAMES, add_upper_half
 from scans import add_patient, add_points, add_transform, finish, patient, turned
 
 from AnatomicalEmbedding.matching.status import ABSENT, MATCHED, UNCERTAIN
@@ -39,15 +38,8 @@ def test_each_target_has_a_list_of_its_own_that_says_what_answers_are_worth(benc
 
 
 def test_a_point_that_the_target_does_not_show_is_missing(bench, scene):
-    from AnatomicalEmbedding.scan.cropping import crop_voxels
-
-    whole = patient(1).volume
-    low, high = whole.bounds_ras.copy()
-    low[2] = patient(1).points_ras["kidney_left_lower_pole"][2] + 120.0
-    upper = crop_voxels(whole, np.stack([low, high]))
-    target = slicer.util.addVolumeFromArray(upper.voxels, upper.ijk_to_ras, name="Upper half")
-    template = add_patient(0)
-    bench.ready(template, target)
+    target = add_upper_half(1)
+    bench.ready(add_patient(0), target)
     point_id = bench.place("kidney_left_lower_pole")
     node = bench.logic.answersIn(target).node
     assert bench.answer(point_id, target).status == ABSENT

@@ -1,13 +1,11 @@
 """Test landmarks and answers that a user places, drags, renames, deletes, corrects and restores."""
 
 import numpy as np
-import slicer.util
 import vtk
-from landmark_bench import NAMES, tell
+from landmark_bench import NAMES, add_upper_half, tell
 from scans import add_patient, add_points, patient
 
 from AnatomicalEmbedding.matching.status import MATCHED
-from AnatomicalEmbedding.scan.cropping import crop_voxels
 from AnatomicalEmbeddingLib.landmarks.AnswerList import MOVED, REMOVED
 
 
@@ -35,14 +33,8 @@ def test_a_click_in_a_targets_view_finds_the_place_in_the_template(bench, pair):
 
 
 def test_a_click_at_a_place_that_the_template_does_not_show_places_nothing(bench, scene):
-    """The template ends 12 cm above the lower pole of the kidney."""
-    whole = patient(0).volume
-    low, high = whole.bounds_ras.copy()
-    low[2] = patient(0).points_ras["kidney_left_lower_pole"][2] + 120.0
-    upper = crop_voxels(whole, np.stack([low, high]))
-    template = slicer.util.addVolumeFromArray(upper.voxels, upper.ijk_to_ras, name="Upper half")
     target = add_patient(1, "Current")
-    bench.ready(template, target)
+    bench.ready(add_upper_half(0), target)
     click_in_target(bench, target, "kidney_left_lower_pole")
     points = bench.logic.points
     assert not points.GetNthControlPointVisibility(0)
