@@ -102,19 +102,18 @@ class LandmarkMatcher:
         """
         from AnatomicalEmbedding.matching.local_affine import vectors_from_body, vectors_to_body
 
-        templateMap = self.store.map(template)
-        if templateMap is None or isFilm(template):
+        if isFilm(template):
             return
         edges = edgesIn(template, self._answers.points)
-        bodyEdges = vectors_to_body(templateMap, centre, edges)
+        bodyEdges = vectors_to_body(self.store.map(template), centre, edges)
         for answerList in self._answers.lists.values():
             volume, node = answerList.volumeNode, answerList.node
             embedding, answers = self.store.map(volume), answerList.answers
             if embedding is None or isFilm(volume):
                 continue
             for pointId, answer in answers.items():
-                place = answerList.worldOf(answer)
-                if place is None or (answer.byHand and answer.edges):
+                isOwn = answer.byHand and answer.edges
+                if isOwn or answerList.worldOf(answer) is None:
                     continue
                 place = fromNode(node, answer.pointId)
                 setEdges(node, vectors_from_body(embedding, place, bodyEdges))
