@@ -8,6 +8,7 @@ from ..errors import MapError, no_body_frame
 from ..scan.geometry import transform_points
 from .map import EmbeddingMap
 
+_LARGEST_MISFIT = 0.2  # of a body, relative to its radius; see RESULTS.md
 _ROUNDS = 5  # of the fit, each with weights from the errors of the one before; by hand
 
 
@@ -53,12 +54,19 @@ class BodyFit:
         radius_mm: median distance of the body cells from their middle, in mm of the body frame.
         scales: mm of the body frame for each mm of the scan, along R, A, S.
         height_mm: height of the body in the scan, along S.
+        rotation: (3, 3) rotation that turns the patient as the average body lies; it also mirrors a mirrored scan.
     """
 
     misfit_mm: float
     radius_mm: float
     scales: tuple[float, ...]
     height_mm: float
+    rotation: np.ndarray
+
+    @property
+    def is_body(self) -> bool:
+        """Whether the scan is like a part of a body: in scans of adults the misfit is at most 0.13 times the radius."""
+        return self.misfit_mm <= _LARGEST_MISFIT * self.radius_mm
 
 
 def fit_body(embedding: EmbeddingMap) -> BodyFit:
@@ -67,7 +75,10 @@ def fit_body(embedding: EmbeddingMap) -> BodyFit:
     affine, _ = robust_affine(ras, body)
     misfit = float(np.median(np.linalg.norm(body - apply_affine(affine, ras), axis=1)))
     radius = float(np.median(np.linalg.norm(body - np.median(body, axis=0), axis=1)))
-    return BodyFit(misfit, radius, tuple(np.diag(affine).tolist()), float(np.ptp(ras[:, 2])))
+    slopes = affine[:3].T
+    u, _, v = np.linalg.svd(slopes / np.linalg.norm(slopes, axis=1, keepdims=True))
+    height = float(np.ptp(ras[:, 2]))
+    return BodyFit(misfit, radius, tuple(np.diag(affine).tolist()), height, u @ v)
 
 
 # Largest decrease of the body height from a lower to a higher layer: 0 in training scans, over 180 in joined scans.

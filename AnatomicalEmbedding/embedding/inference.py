@@ -31,6 +31,7 @@ from .organ_anchors import anchored
 from .organ_boxes import organ_boxes
 from .orientation import doubtful_axes, find_faults, orientation_of, turn_over
 from .spine_reading import read_spine
+from .straightening import straightened
 from .working_grid import axis_matrix, grey_values_of, grid_matrix
 
 _BODY_SHARE = 0.3  # least share of body voxels in a body cell
@@ -181,6 +182,7 @@ class Model:
             axis: embed_copy(turn_over(volume, axis)) for axis in doubtful_axes(embedding, log_odds)
         }
         embedding = replace(embedding, faults=find_faults(embedding, log_odds, mirrored))
+        embedding = straightened(embedding, volume, embed_copy)
         return embedding.with_spine(read_spine(embedding, volume))
 
     def _check_kind(self, volume: Volume) -> None:

@@ -43,9 +43,7 @@ _MUCH = 1.2  # a front-back or head-feet mirror image fits much better or worse 
 _LEAST_ALONG = 0.35  # below this many mm of the body frame per mm of the scan, S is doubtful; correct scans: about 1
 _LEAST_ACROSS = 0.5  # a scan with fewer mm of the body frame per mm along R shows no body at all
 _SHORT_MM = 100.0  # height of scans that are too short to judge
-# See RESULTS.md: in scans of adults the misfit is at most 0.13 times the radius of `fit_body`, and 1 mm of a scan is
-# 0.66 to 1.28 (R, A) and 0.67 to 1.24 mm (S) of the body frame.
-_UNLIKE = 0.2
+# See RESULTS.md: in scans of adults, 1 mm of a scan is 0.66 to 1.28 (R, A) and 0.67 to 1.24 mm (S) of the body frame.
 _SIZES = (0.6, 1.35), (0.6, 1.35), (0.65, 1.28)  # along R, A and S
 
 
@@ -115,7 +113,7 @@ def find_faults(
     if not faults:
         if heights_fall(embedding):
             faults.append(JOINED)
-        if measured and fit.misfit_mm > _UNLIKE * fit.radius_mm:
+        if measured and not fit.is_body:
             faults.append(UNLIKE)
         elif measured and not all(
             low < scale < high for scale, (low, high) in zip(fit.scales, _SIZES, strict=True)

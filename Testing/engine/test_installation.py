@@ -1,12 +1,7 @@
-"""Test what `anatemb doctor` reports about packages and weights, and the wheel that `anatemb bundle` writes."""
+"""Test what `anatemb doctor` reports about packages and weights."""
 
 import json
-import os
-import subprocess
-import sys
-import zipfile
-from importlib.metadata import distribution, requires, version
-from pathlib import Path
+from importlib.metadata import requires, version
 
 import pytest
 from packaging.requirements import Requirement
@@ -15,7 +10,6 @@ from small_models import write_small_weights
 from AnatomicalEmbedding import __version__, errors
 from AnatomicalEmbedding.embedding.models.registry import find_weights
 from AnatomicalEmbedding.files import file_sha256
-from AnatomicalEmbedding.installation.bundle import make_bundle, pack_wheel
 from AnatomicalEmbedding.installation.packages import (
     EXTRAS,
     list_requirements,
@@ -132,102 +126,3 @@ class TestDoctor:
             errors.WeightsError, match=r"^third: these weights are not part of the pip package"
         ):
             find_weights("third")
-
-
-def pip(*words: str, folder: Path, **environment: str) -> str:
-    """Run pip, without network."""
-    alone = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder), "PIP_CONFIG_FILE": os.devnull}
-    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *words]
-    done = subprocess.run(
-        command, env=os.environ | alone | environment, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_the_wheel_of_an_installed_package_installs_the_same_files(tmp_path):
-    jinja2 = distribution("jinja2")
-    wheel = pack_wheel(jinja2, tmp_path)
-    pip(
-        "install",
-        "--no-deps",
-        "--no-compile",
-        "--target",
-        str(tmp_path / "site"),
-        str(wheel),
-        folder=tmp_path,
-    )
-    files = {
-        file for file in jinja2.files if file.suffix in (".py", ".txt") and file.parts[0] != ".."
-    }
-    assert len(files) > 20
-    for file in files:
-        assert (tmp_path / "site" / file).read_bytes() == file.read_binary()
-
-
-@pytest.mark.parametrize("extras", [[], ["made"]])
-def test_a_bundle_holds_what_pip_needs_and_the_hashes_of_all(extras, tmp_path, monkeypatch):
-    """The program and its packages are made up; pip, the copied weights and the hashes are real."""
-    source = tmp_path / "wheels"
-    folder = tmp_path / "bundle"
-    source.mkdir()
-    folder.mkdir()
-    write_wheel(source, "needed")
-    write_wheel(source, "optional")
-    own = write_wheel(folder, "program", "needed>=1", 'optional>=1; extra == "made"')
-    write_small_weights(tmp_path / "Resources/Models", "mine")
-    monkeypatch.setattr(
-        "AnatomicalEmbedding.installation.bundle._write_own_wheel", lambda _folder: own
-    )
-    for module in ("resources", "installation.bundle"):
-        monkeypatch.setattr(
-            f"AnatomicalEmbedding.{module}.resource", lambda name: tmp_path / "Resources" / name
-        )
-    for name, value in {
-        "NO_INDEX": "1",
-        "FIND_LINKS": str(source),
-        "CONFIG_FILE": os.devnull,
-    }.items():
-        monkeypatch.setenv(f"PIP_{name}", value)
-    written = make_bundle(folder, extras)
-    names = {"program", "needed", *(["optional"] if extras else [])}
-    assert {path.name.split("-")[0] for path in written if path.suffix == ".whl"} == names
-    assert (folder / "weights/mine.safetensors") in written
-    hashes = dict(reversed(line.split("  ")) for line in written[-1].read_text().splitlines())
-    assert hashes == {
-        path.relative_to(folder).as_posix(): file_sha256(path) for path in written[:-1]
-    }
-    wanted = "program[made]" if extras else "program"
-    pip("install", "--target", str(tmp_path / "site"), wanted, folder=folder)
-    assert {path.name.split("-")[0] for path in (tmp_path / "site").glob("*.dist-info")} == names
-
-
-def test_a_package_that_pip_does_not_find_is_named(tmp_path, monkeypatch):
-    own = write_wheel(tmp_path, "program", "nowhere>=1")
-    monkeypatch.setattr(
-        "AnatomicalEmbedding.installation.bundle._write_own_wheel", lambda _folder: own
-    )
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    with pytest.raises(
-        errors.AnatomicalEmbeddingError,
-        match=r"pip download failed: .*nowhere>=1.*run the same command",
-    ):
-        make_bundle(tmp_path, [])
-    assert not (tmp_path / "SHA256SUMS").exists()
-
-
-def write_wheel(folder: Path, name: str, *needs: str) -> Path:
-    """A wheel of version 1.0 without code."""
-    path = folder / f"{name}-1.0-py3-none-any.whl"
-    info = f"{name}-1.0.dist-info"
-    lines = ["Metadata-Version: 2.1", f"Name: {name}", "Version: 1.0", "Provides-Extra: made"]
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr(
-            f"{info}/METADATA",
-            "\n".join([*lines, *(f"Requires-Dist: {each}" for each in needs), ""]),
-        )
-        archive.writestr(
-            f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        )
-        archive.writestr(f"{info}/RECORD", "")
-    return path
