@@ -39,7 +39,7 @@ def straight(degrees: float) -> tuple[EmbeddingMap, EmbeddingMap]:
 
 
 def test_coordinates_and_descriptors_follow_the_whole_turn():
-    made, result = straight(24.0)
+    _made, result = straight(24.0)
     points, coordinate = cell_points(result)
     middle = points.mean(axis=0)
     inner = errors(points, middle) < 60.0
