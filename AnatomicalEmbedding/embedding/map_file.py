@@ -33,7 +33,8 @@ from .tensor_files import (
 )
 
 SUFFIX = ".map.safetensors"
-FORMAT_VERSION = 6  # versions 1 to 4 stored every cell, uncompressed; version 5 stored no spine
+# versions 1 to 4 stored every cell, uncompressed; version 5 stored no spine; in version 6, turned patients stayed turned
+FORMAT_VERSION = 7
 _METADATA_KEY = "anatomical_embedding_map"
 _COORDINATE_STEPS = 32767  # steps on each side of the middle of the coordinates' range
 _DESCRIPTOR_STEPS = 2047  # steps from 0 to a descriptor's largest value

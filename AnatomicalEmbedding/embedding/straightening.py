@@ -66,4 +66,13 @@ def _turn(embedding: EmbeddingMap) -> np.ndarray | None:
     # of a rotation by an angle a, the trace is 1 + 2 cos a; mirrored scans have less
     most, least = 1 + 2 * np.cos(np.radians((_LEAST_DEGREES, _MOST_DEGREES)))
     is_turned = least < np.trace(fit.rotation) < most
-    return fit.rotation if is_turned and fit.is_body else None
+    return _rounded(fit.rotation) if is_turned and fit.is_body else None
+
+
+def _rounded(rotation: np.ndarray) -> np.ndarray:
+    """Round a rotation to about a degree. The working grid of a turned copy may jump by a cell when the rotation
+    changes by less than its rounding errors, which depend on the machine."""
+    identity = np.eye(3)
+    # Cayley's transform: skew, and for a rotation by an angle a the tangent of a / 2 about its axis
+    skew = np.round((rotation - identity) @ np.linalg.inv(rotation + identity), 2)
+    return np.linalg.inv(identity - skew) @ (identity + skew)
