@@ -45,7 +45,6 @@ class EmbeddingMap:
         image: uint8, the scan as grey values 0 to 255 (`working_grid.grey_values_of`), with `voxels_per_cell` voxels
             along each axis of a cell; or None.
         unit_mm: length that is to objects of this kind what 1 mm is to a body; 1 for CTs.
-        vagueness: float16 (k, j, i), how badly the place of a body cell is defined, see `Frame.vagueness`; or None.
         spine: the vertebrae of the scan, by which `coordinate` is corrected; None if the scan shows no spine.
     """
 
@@ -63,7 +62,6 @@ class EmbeddingMap:
     image: torch.Tensor | None = None
     spine: Spine | None = None
     unit_mm: float = 1.0
-    vagueness: torch.Tensor | None = None
 
     @property
     def is_own_kind(self) -> bool:
@@ -251,13 +249,6 @@ class EmbeddingMap:
         points = as_points(points_ras)
         check_inside(points, self.contains(points), self.provenance.scan or "the scan")
         return points
-
-    def vagueness_at(self, cells: torch.Tensor) -> torch.Tensor:
-        """Return the vagueness (n,) of the cells nearest to `cells` (n, 3), i, j, k; 0 if the map has none."""
-        if self.vagueness is None:
-            return torch.zeros(len(cells))
-        row, _ = flat_index(cells.round().long(), self.vagueness.shape)
-        return self.vagueness.flatten()[row].float()
 
     def describe(self, points_ras: np.ndarray) -> torch.Tensor:
         """Read local descriptors (N, l), unit vectors, at points (N, 3) RAS mm by linear interpolation.

@@ -90,8 +90,6 @@ def write_map_file(path: str | Path, fields: Mapping[str, Any]) -> None:
     )
     if fields["image"] is not None:
         tensors["image"] = fields["image"]
-    if fields["vagueness"] is not None:
-        tensors["vagueness"] = fields["vagueness"][body]
     if fields["local"] is not None:
         tensors |= _encode_descriptors(fields["local"], body)
     write_tensor_file(
@@ -172,12 +170,6 @@ def _read_fields(file: Any, metadata: dict[str, Any], body: torch.Tensor) -> dic
     check_size(steps, (int(body.sum()), 3), torch.int16)
     coordinate = torch.zeros(3, *body.shape)
     coordinate[:, body] = _decode_coordinates(steps, metadata["coordinate_range"]).T
-    vagueness = None
-    if "vagueness" in file.keys():  # noqa: SIM118 - not a dict
-        values = file.get_tensor("vagueness")
-        check_size(values, (int(body.sum()),), torch.float16)
-        vagueness = torch.zeros(body.shape, dtype=torch.float16)
-        vagueness[body] = values
     return {
         "coordinate": coordinate,
         "body": body,
@@ -190,7 +182,6 @@ def _read_fields(file: Any, metadata: dict[str, Any], body: torch.Tensor) -> dic
         "organ_boxes": boxes_from_json(metadata["organ_boxes"]),
         "spine": spine_from_json(metadata["spine"]),
         "unit_mm": unit_mm,
-        "vagueness": vagueness,
     }
 
 

@@ -7,7 +7,7 @@ order, flips, oblique axes).
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
@@ -55,7 +55,9 @@ class WorkingGrid:
         return Lattice(tuple(self.origin_ras.tolist()), self.spacing_mm, (i, j, k))
 
 
-def grid_matrix(origin_ras: np.ndarray, spacing_mm: Iterable[float]) -> np.ndarray:
+def grid_matrix(
+    origin_ras: np.ndarray | Sequence[float], spacing_mm: Iterable[float]
+) -> np.ndarray:
     """Return the matrix (4, 4) from i, j, k to RAS mm of a grid whose axes lie along R, A, S.
 
     origin_ras: (3,) RAS mm of its first point. spacing_mm: (3,).
@@ -243,6 +245,4 @@ def _sample_oblique(
 
 def _normalising(size_ijk: np.ndarray) -> np.ndarray:
     """Return the matrix (4, 4) from voxels i, j, k to grid_sample's coordinates: -1 and 1 at the grid's outer edges."""
-    matrix = np.diag([*(2 / size_ijk), 1.0])
-    matrix[:3, 3] = 1 / size_ijk - 1
-    return matrix
+    return grid_matrix(1 / size_ijk - 1, 2 / size_ijk)

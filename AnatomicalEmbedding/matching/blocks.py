@@ -11,6 +11,7 @@ points in the same way.) A **local cell** is a half cell of the map: each half c
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -71,6 +72,12 @@ class Blocks:
 
     def select(self, index: torch.Tensor) -> Blocks:
         return Blocks(self.descriptors[index], self.in_body[index])
+
+    @classmethod
+    def join(cls, parts: Sequence[Blocks]) -> Blocks:
+        """Join the blocks of several templates into one."""
+        pairs = [(part.descriptors, part.in_body) for part in parts]
+        return cls(*map(torch.cat, zip(*pairs, strict=True)))
 
 
 @dataclass(frozen=True)

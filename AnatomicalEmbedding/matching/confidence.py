@@ -57,7 +57,7 @@ def evidence_table(
         query: values of the template at the points.
         similarity: (n,) similarity of descriptors at the point and at the answer; 0 if they are not compared.
         spread_mm: (n,) root mean square error of the affine function fitted to the displacements around the point;
-            without descriptors, the vagueness of the answer's place in the map; 0 for effort "fast".
+            for scans of another kind, the `slack`; 0 for efforts without both.
     """
     coordinates = query.coordinates.repeat(len(rows.maps), 1)
     values = rows.apply(_coordinate_and_edges, cells)

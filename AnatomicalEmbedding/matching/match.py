@@ -25,6 +25,7 @@ from .confidence import PLACE, evidence_table, judge
 from .coordinates import find_coordinates, into_body
 from .image_step import read_windows, sharpen
 from .query import Query, read_query
+from .slack import read_window, slack
 from .status import ABSENT, at_most_uncertain
 from .target_batch import TargetRows
 
@@ -249,7 +250,9 @@ def _find(
     first = find_coordinates(query.coordinates.repeat(times, 1), rows)
     similarity = spread_mm = torch.zeros(len(first.cells))
     if effort == "coordinates":
-        spread_mm = rows.apply(EmbeddingMap.vagueness_at, first.cells)
+        if query.windows is not None:
+            others = rows.apply(read_window, first.cells)
+            spread_mm = slack(query.windows.repeat(times, 1), others)
         metric = rows.maps[0].provenance.metric
         scale = _SCORE_MM if metric else 0.1 * float(rows.maps[0].body_cells[1].std())
         cells = first.cells

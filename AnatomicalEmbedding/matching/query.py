@@ -1,7 +1,9 @@
 """A query: all values of a template at given points that are needed to find the points in other scans."""
 
 import base64
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,6 +18,7 @@ from ..spine.average import near_spine
 from ..spine.comparison import PointLevels, read_levels
 from .blocks import Blocks, describe_blocks
 from .coordinates import read_coordinates
+from .slack import WINDOW, read_window
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +32,7 @@ class Query:
         descriptors: (n, l) descriptors of the points themselves, for effort "fast"; or None.
         blocks: descriptors of the tissue around the points, for effort "standard"; or None.
         levels: levels of the spine at the points; None if they are not known.
+        windows: (n, m) grey values around the points, see `slack`; None for CTs.
     """
 
     weights_hash: str
@@ -37,6 +41,7 @@ class Query:
     descriptors: torch.Tensor | None = None
     blocks: Blocks | None = None
     levels: PointLevels | None = None
+    windows: torch.Tensor | None = None
 
 
 def read_query(template: EmbeddingMap, points_ras: np.ndarray, effort: str = "standard") -> Query:
@@ -51,15 +56,19 @@ def read_query(template: EmbeddingMap, points_ras: np.ndarray, effort: str = "st
         PointsError: a point lies outside the template.
     """
     coordinates, sizes = read_coordinates(template, points_ras)
-    descriptors = blocks = None
+    descriptors = blocks = windows = None
     if template.local is not None and effort == "fast":
         descriptors = template.describe(points_ras)
     elif template.local is not None and effort != "coordinates":
         blocks = describe_blocks(template, template.cells_at(points_ras))
+    if template.is_own_kind:
+        windows = read_window(template, template.cells_at(points_ras))
     # body coordinates; the ends of the spine are needed only for points near it
     ends = spine_ends(template) if near_spine(coordinates.float().numpy()).any() else {}
     levels = read_levels(template.spine, ends, points_ras)
-    return Query(template.provenance.weights_hash, coordinates, sizes, descriptors, blocks, levels)
+    return Query(
+        template.provenance.weights_hash, coordinates, sizes, descriptors, blocks, levels, windows
+    )
 
 
 def query_to_text(query: Query) -> str:
@@ -71,6 +80,8 @@ def query_to_text(query: Query) -> str:
     if query.blocks is not None:
         tensors["blocks"] = (query.blocks.descriptors * 127).round().to(torch.int8)
         tensors["seen"] = query.blocks.in_body
+    if query.windows is not None:
+        tensors["windows"] = (query.windows * 255).round().to(torch.uint8)
     if query.levels is not None:
         tensors["above_ends_mm"] = torch.from_numpy(query.levels.above_ends_mm)
         tensors["level_chances"] = torch.from_numpy(query.levels.chance)
@@ -82,17 +93,21 @@ def query_from_text(text: str) -> Query:
     """Restore a query from the text of `query_to_text`. Raises an error of `tensor_files.DAMAGED` if it is damaged."""
     weights_hash, packed = text.split(":")
     tensors = load(base64.b64decode(packed, validate=True))
-    blocks = tensors.get("blocks")
+    blocks, windows = tensors.get("blocks"), tensors.get("windows")
     check_size(tensors["coordinates"], (None, 3), torch.float64)
     if blocks is not None:
         check_size(tensors["seen"], blocks.shape[:2], torch.bool)
         blocks = Blocks(F.normalize(blocks.float(), dim=2), tensors["seen"])
+    if windows is not None:
+        check_size(windows, (len(tensors["coordinates"]), WINDOW), torch.uint8)
+        windows = windows.float() / 255
     return Query(
         weights_hash,
         tensors["coordinates"],
         tensors["sizes"],
         blocks=blocks,
         levels=_levels_in(tensors),
+        windows=windows,
     )
 
 
@@ -117,21 +132,17 @@ def join_queries(parts: list[Query]) -> Query:
         raise PointsError(
             "only some examples have descriptors; make all examples again with the same effort."
         )
-    descriptors = blocks = levels = None
-    if parts[0].descriptors is not None:
-        descriptors = torch.cat([part.descriptors for part in parts])
-    if parts[0].blocks is not None:
-        blocks = Blocks(
-            torch.cat([part.blocks.descriptors for part in parts]),
-            torch.cat([part.blocks.in_body for part in parts]),
-        )
-    if all(part.levels is not None for part in parts):
-        levels = PointLevels.join([part.levels for part in parts])
+
+    def joined(name: str, join: Callable[[list], Any] = torch.cat) -> Any:
+        values = [getattr(part, name) for part in parts]
+        return None if any(value is None for value in values) else join(values)
+
     return Query(
         parts[0].weights_hash,
-        torch.cat([part.coordinates for part in parts]),
-        torch.cat([part.sizes for part in parts]),
-        descriptors,
-        blocks,
-        levels,
+        joined("coordinates"),
+        joined("sizes"),
+        joined("descriptors"),
+        joined("blocks", Blocks.join),
+        joined("levels", PointLevels.join),
+        joined("windows"),
     )

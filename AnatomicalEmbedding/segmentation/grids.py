@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from ..embedding.coverage import apply_affine, body_points, robust_affine
 from ..embedding.grid_reading import read_linear, sample_positions
 from ..embedding.map import EmbeddingMap
-from ..embedding.working_grid import resample
+from ..embedding.working_grid import grid_matrix, resample
 from ..scan.cropping import crop_voxels
 from ..scan.geometry import AIR_HU, mask_box, transform_points
 from ..scan.volume import Volume
@@ -98,9 +98,7 @@ class GroupCrop:
     @property
     def to_ras(self) -> np.ndarray:
         """(4, 4) matrix from voxels (i, j, k) to RAS mm."""
-        matrix = np.diag([*[self.spacing_mm] * 3, 1.0])
-        matrix[:3, 3] = self.origin_ras
-        return matrix
+        return grid_matrix(self.origin_ras, [self.spacing_mm] * 3)
 
 
 def spacing_for(mask: np.ndarray, size_mm: np.ndarray) -> float:

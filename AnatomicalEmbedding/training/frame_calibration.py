@@ -2,7 +2,7 @@
 
 The true places in a bent copy are known. For a pair of scans, the places of a direct registration of the two count as
 true. Each scan of a pair was left out of the mean image with which it is aligned. No person marks a point more exactly
-than about a voxel, and less exactly where the image is vague, so this error is added to the true places.
+than the two images show it, so an error that grows with their slack is added to the true places.
 """
 
 from __future__ import annotations
@@ -18,26 +18,28 @@ from ..embedding.frames.alignment import Alignment, align
 from ..embedding.frames.grey_image import GreyImage, read_grey
 from ..embedding.inference import Model
 from ..embedding.map import EmbeddingMap, Provenance
+from ..embedding.working_grid import grid_matrix
 from ..errors import VolumeError
 from ..fields.spline import Lattice, SplineField
-from ..scan.geometry import mask_box, transform_points
+from ..matching.slack import read_window, slack
+from ..scan.cropping import crop_voxels
+from ..scan.geometry import transform_points
 from ..scan.volume import Volume
-from ..structures.label_names import LANDMARK
 from .calibrate import BENT, REGISTERED, learn
 from .frame_building import FOLDS, FrameBuild, without
 from .known_matches import Trial
 
 _POINTS = 150  # of a pair; by hand
-_COPIES = 8  # bent copies, and as many broken ones
+_COPIES = 8  # bent copies, of as many scans, and as many broken ones
 _PAIRS = 20  # registered directly; by hand
 _SCALE = 0.06  # change of the size of a copy
 _NOISE = 0.02  # in a copy, as a share of the range of grey values
 _BEND, _KNOTS = 5.0, 60.0  # size of the bending, and distance of its knots, in the unit of the kind
 _BROKEN = (0.2, 0.45)  # share of the object that is broken off
 _INSIDE, _OUTSIDE = 2.0, 10.0  # points this near a break, in the unit of the kind, are left out
-# A person marks a point in two scans about this exactly, along each axis, at a place of usual vagueness. The error
-# grows with the root of the vagueness. Chosen on 45 points of mouse skulls, for all kinds: there, the mean is a voxel.
-_MARK_VOXELS = 1.55
+# A person marks a point in two scans about this exactly, along each axis, as a share of the slack. Least and largest
+# slack that counts, in the unit of the kind. Chosen on 45 points of mouse skulls, for all kinds; the least is a voxel.
+_MARK, _SLACK = 0.41, (2.5, 10.0)
 _COPY_RADII = 1.35  # half side of a copy, in radii of the object
 _COPY_SPACING = 4.0  # size of its voxels, in the unit of the kind
 
@@ -95,9 +97,8 @@ def registered_trials(build: FrameBuild, seed: int = 0) -> Iterator[Trial]:
         truth = direct.to_scan(points)
         in_both = build.images[first].volume.contains(points)
         in_both &= build.images[second].volume.contains(truth)
-        marked = _as_marked(truth, maps[first], points, rng)[in_both]
-        groups = (LANDMARK,) * int(in_both.sum())
-        yield Trial(maps[first], points[in_both], maps[second], marked, True, groups)
+        marked = _as_marked(truth, maps[second], maps[first], points, rng)[in_both]
+        yield Trial(maps[first], points[in_both], maps[second], marked, True)
 
 
 def copy_trials(
@@ -114,12 +115,10 @@ def copy_trials(
     rng = np.random.default_rng(seed)
     unit_mm = build.frame.unit_mm
     turned = [alignment.rotation for alignment in build.alignments]
-    for n in range(_COPIES):
-        number = n % len(build.images)
-        image = build.images[number]
+    for n, image in enumerate(build.images[:_COPIES]):
         provenance = Provenance("", "", image.name, metric=False)
-        template = build.frame.map_by(build.alignments[number], image, provenance)
-        rotation = turned[number] @ turned[rng.integers(len(turned))].T
+        template = build.frame.map_by(build.alignments[n], image, provenance)
+        rotation = turned[n] @ turned[rng.integers(len(turned))].T
         copy, transform = bent_copy(image, rotation, unit_mm, rng)
         points = _random_points(template, rng)
         truth = transform.to_frame(points)
@@ -134,10 +133,9 @@ def copy_trials(
                 continue
             used = (side < 0) | ((side > 0) & copy.contains(truth))
             used &= image.volume.contains(points)
-            marked = _as_marked(truth, template, points, rng)[used]
+            marked = _as_marked(truth, target, template, points, rng)[used]
             places = np.where(side[used, None] > 0, marked, np.nan)
-            groups = (LANDMARK,) * int(used.sum())
-            yield Trial(template, points[used], target, places, not is_broken, groups)
+            yield Trial(template, points[used], target, places, not is_broken)
 
 
 def bent_copy(
@@ -152,21 +150,20 @@ def bent_copy(
         rng: random numbers.
     """
     half = _COPY_RADII * image.radius_mm
-    spacing = (_COPY_SPACING * unit_mm,) * 3
-    lattice = Lattice.within(np.full(3, -half), np.full(3, half), spacing[0])
+    low, high = np.full(3, -half), np.full(3, half)
+    lattice = Lattice.within(low, high, _COPY_SPACING * unit_mm)
     affine = np.eye(4)
     affine[:3, :3] = rotation * np.exp(rng.uniform(-_SCALE, _SCALE))
     affine[:3, 3] = image.centre_ras
-    field = SplineField.over(np.full(3, -half), np.full(3, half), _KNOTS * unit_mm)
+    field = SplineField.over(low, high, _KNOTS * unit_mm)
     bend = rng.normal(0, _BEND * unit_mm, field.coefficients.shape)
     transform = Alignment(
         affine, replace(field, coefficients=torch.from_numpy(bend).float()), 1.0, 1.0
     )
-    grid = image.on_grid(spacing[0])
+    grid = image.on_grid(lattice.spacing_mm[0])
     values = read_grey(grid.hu, grid.lattice, transform.on(lattice)).numpy()
     values += rng.normal(0, _NOISE, values.shape).astype(np.float32)
-    ijk_to_ras = np.diag([*spacing, 1.0])
-    ijk_to_ras[:3, 3] = lattice.origin_ras
+    ijk_to_ras = grid_matrix(lattice.origin_ras, lattice.spacing_mm)
     return GreyImage.of_values(values, ijk_to_ras, f"copy of {image.name}").volume, transform
 
 
@@ -190,39 +187,37 @@ def _broken(
         normal = np.eye(3)[rng.integers(3)] * rng.choice((-1, 1))
     normal /= np.linalg.norm(normal)
     limit = np.quantile(points @ normal, 1 - rng.uniform(*_BROKEN))
-    k, j, i = np.meshgrid(*map(np.arange, copy.shape), indexing="ij", sparse=True)
-    steps = copy.ijk_to_ras[:3, :3].T @ normal
-    beyond = i * steps[0] + j * steps[1] + k * steps[2] + copy.ijk_to_ras[:3, 3] @ normal > limit
     if is_cut:
-        volume = _box_of(copy, ~beyond)
+        box_ras = copy.bounds_ras.copy()
+        box_ras[int(normal.sum() > 0), normal != 0] = limit * normal.sum()
+        volume = crop_voxels(copy, box_ras)
     else:
+        slope = normal @ copy.ijk_to_ras[:3]
+        beyond = np.tensordot(slope[:3], np.indices(copy.shape)[::-1], 1) + slope[3] > limit
         volume = replace(copy, voxels=np.where(beyond, copy.voxels.min(), copy.voxels))
     distance = (points @ normal - limit) / unit_mm
     return volume, np.where(distance < -_INSIDE, 1, np.where(distance > _OUTSIDE, -1, 0))
 
 
-def _box_of(volume: Volume, inside: np.ndarray) -> Volume:
-    """Return the part of a volume in the box of a mask (k, j, i)."""
-    box = mask_box(inside)
-    matrix = volume.ijk_to_ras.copy()
-    matrix[:3, 3] += matrix[:3, :3] @ np.array([part.start for part in reversed(box)])
-    return replace(volume, voxels=volume.voxels[box], ijk_to_ras=matrix)
-
-
 def _as_marked(
-    truth: np.ndarray, template: EmbeddingMap, points: np.ndarray, rng: np.random.Generator
+    truth: np.ndarray,
+    target: EmbeddingMap,
+    template: EmbeddingMap,
+    points: np.ndarray,
+    rng: np.random.Generator,
 ) -> np.ndarray:
     """Move true places as far as a person who marks them misses them, so that the stated error contains this.
 
     Args:
         truth: (n, 3) RAS mm.
+        target: map of the scan in which they lie.
         template: map of the template.
         points: (n, 3) RAS mm, the points in the template.
         rng: random numbers.
     """
-    cells = template.cells_at(points)
-    voxel_mm = np.cbrt(np.abs(np.linalg.det(template.scan_to_ras[:3, :3])))
-    error_mm = _MARK_VOXELS * voxel_mm * template.vagueness_at(cells).sqrt().numpy()
+    pairs = ((template, points), (target, truth))
+    windows = [read_window(embedding, embedding.cells_at(places)) for embedding, places in pairs]
+    error_mm = _MARK * template.unit_mm * slack(*windows).clamp(*_SLACK).numpy()
     return truth + rng.normal(size=truth.shape) * error_mm[:, None]
 
 

@@ -57,7 +57,8 @@ class Trial:
     """N points of a template, with their true places in a target.
 
     template_ras, target_ras: (N, 3) RAS mm; rows of target_ras are NaN for points absent from the target.
-    whole: False if the target is cut to a part of its height. groups: for each point, one of `label_names.GROUPS`.
+    whole: False if the target is cut to a part of its height. groups: for each point, one of `label_names.GROUPS`;
+    empty if nobody asks.
     """
 
     template: EmbeddingMap
@@ -65,7 +66,7 @@ class Trial:
     target: EmbeddingMap
     target_ras: np.ndarray
     whole: bool
-    groups: tuple[str, ...]
+    groups: tuple[str, ...] = ()
 
     def errors_mm(self, matches: Matches) -> np.ndarray:
         """Return the distance of each answer from its true place, (N,) mm; infinite if the point is absent."""

@@ -34,7 +34,6 @@ def described(body: np.ndarray | None = None, seed: int = 0) -> EmbeddingMap:
         analytic_map(lambda p: 0.9 * p - 40, _SHAPE, body=body, name="Röntgen 胸部.nii.gz"),
         local=F.normalize(torch.randn(6, 2 * k, 2 * j, 2 * i), dim=0).half(),
         image=torch.randint(0, 256, (4 * k, 4 * j, 4 * i), dtype=torch.uint8),
-        vagueness=torch.rand(k, j, i).half(),
         organ_boxes={"liver": np.array([(0.0, 1, 2), (3, 4, 5)])},
         notes=("gantry tilt",),
         faults=("left and right are swapped",),
@@ -59,7 +58,6 @@ def test_a_file_gives_the_map_back_where_matching_reads_it(folder, body, seed):
         assert torch.equal(getattr(found, name), getattr(made, name))
     for name in ("cell_to_ras", "scan_to_ras"):
         np.testing.assert_array_equal(getattr(found, name), getattr(made, name))
-    assert torch.equal(found.vagueness, made.vagueness * made.body)
     np.testing.assert_array_equal(found.organ_boxes["liver"], made.organ_boxes["liver"])
     assert ((found.coordinate - made.coordinate)[:, made.body].abs() < 0.01).all()
     near = (

@@ -314,12 +314,8 @@ def fit_affine(
 
 def _similarities(linear: np.ndarray) -> np.ndarray:
     """Return the small changes (7, 12) of a 3 x 4 matrix that keep it a similarity: 3 rotations, scale, 3 shifts."""
-    changes: list[np.ndarray] = []
-    for first, second in ((1, 2), (2, 0), (0, 1)):
-        turn = np.zeros((3, 3))
-        turn[first, second], turn[second, first] = -1, 1
-        changes.append(np.column_stack([turn @ linear, np.zeros(3)]))
-    changes.append(np.column_stack([linear, np.zeros(3)]))
+    linear_changes = [*(np.cross(axis, linear.T).T for axis in np.eye(3)), linear]
+    changes = [np.column_stack([change, np.zeros(3)]) for change in linear_changes]
     changes += [np.column_stack([np.zeros((3, 3)), axis]) for axis in np.eye(3)]
     return np.stack([change.ravel() for change in changes])
 

@@ -12,12 +12,12 @@ import torch
 import torch.nn.functional as F
 
 from ...errors import VolumeError
-from ...fields.comparison import windowed
 from ...fields.spline import Lattice
 from ...scan.geometry import transform_points
 from ...scan.volume import Volume
 from ..map import EmbeddingMap, Provenance
 from ..tensor_files import check_fields
+from ..working_grid import grid_matrix
 from .alignment import Alignment, align, local_likeness
 from .grey_image import MODALITIES, GreyImage, read_grey
 
@@ -27,9 +27,6 @@ _PARTS = 2  # voxels of a map's image along each axis of a cell
 _COMMON = 0.25  # share of the scans that must show an object at a place of the frame, so that the place counts
 _LEAST_SHARE = 0.1  # least share of object in a cell or its neighbours
 _SIZES = (0.5, 2.0)  # smallest and largest radius of an object, relative to the radius of the kind
-# grey values change by a hundredth per voxel: where the mean image changes less, points slide no farther
-_FLAT = 1e-4
-_MOST_VAGUE = 1.2  # relative to the median; points of mouse skulls, on which the errors were measured, reach about this
 _MOST_POINTS = 1 << 28  # of a mean image in a file; only limits memory
 
 
@@ -116,25 +113,8 @@ class Frame(torch.nn.Module):
     @cached_property
     def grey_image(self) -> GreyImage:
         """The mean image as the fixed image of alignments."""
-        matrix = np.diag([*(self.spec.spacing_mm,) * 3, 1.0])
-        matrix[:3, 3] = self.spec.origin_ras
+        matrix = grid_matrix(self.spec.origin_ras, self.spec.lattice.spacing_mm)
         return GreyImage.of_values(self.image.float().cpu().numpy(), matrix, "the frame")
-
-    @cached_property
-    def vagueness(self) -> torch.Tensor:
-        """How far a point may slide along places that look alike, (k, j, i), relative to the median of the object.
-
-        It is the root of the trace of the inverse structure tensor (Foerstner 1987), which is large on smooth ridges.
-        """
-        slopes = torch.gradient(self.image.float().cpu())
-        products = torch.stack([first * second for first in slopes for second in slopes])
-        is_common = self.occupancy.cpu() >= _COMMON
-        tensors = windowed(products[None])[0][:, is_common].T.reshape(-1, 3, 3)
-        inverse = torch.linalg.inv(tensors + _FLAT * torch.eye(3))
-        variance = inverse.diagonal(dim1=1, dim2=2).sum(dim=1)
-        vagueness = torch.ones(is_common.shape)
-        vagueness[is_common] = (variance / variance.median()).sqrt().clamp(max=_MOST_VAGUE)
-        return vagueness
 
     def align(self, image: GreyImage, step: Callable[[float], None]) -> Alignment:
         """Align a scan with the frame.
@@ -203,8 +183,8 @@ class Frame(torch.nn.Module):
         grid = image.on_grid(cell_mm / _PARTS, _PARTS, _PARTS)
         bright = (grid.hu > image.threshold / 2).float()[None, None]
         share = F.max_pool3d(F.avg_pool3d(bright, _PARTS), 3, 1, 1)[0, 0]
-        cell_to_ras = np.diag([*(cell_mm,) * 3, 1.0])
-        cell_to_ras[:3, 3] = grid.origin_ras + (_PARTS - 1) / 2 * cell_mm / _PARTS
+        first_ras = grid.origin_ras + (_PARTS - 1) / 2 * cell_mm / _PARTS
+        cell_to_ras = grid_matrix(first_ras, (cell_mm,) * 3)
         body = share >= _LEAST_SHARE
         centres = transform_points(cell_to_ras, torch.nonzero(body).flip(1).numpy())
         places = torch.from_numpy(alignment.to_frame(centres)).float()
@@ -223,8 +203,6 @@ class Frame(torch.nn.Module):
             raise VolumeError(f"{where}: shows no object; check the file.")
         coordinate = torch.zeros(3, *body.shape)
         coordinate[:, body] = places[usable].T
-        vagueness = torch.zeros(body.shape)
-        vagueness[body] = read_grey(self.vagueness, self.spec.lattice, places[usable].T)
         return EmbeddingMap(
             coordinate,
             body,
@@ -235,5 +213,4 @@ class Frame(torch.nn.Module):
             image.volume.notes,
             unit_mm=self.unit_mm,
             image=(grid.hu * 255).round().to(torch.uint8),
-            vagueness=vagueness.half(),
         )
