@@ -14,7 +14,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from ...fields.comparison import WHERE, Comparison, Features, windowed
+from ...fields.comparison import WHERE, Comparison, windowed
 from ...fields.spline import Lattice, SplineField
 from ...scan.geometry import transform_points
 from ..working_grid import WorkingGrid
@@ -124,7 +124,7 @@ def align(
         affine = search_similarity(fixed, moving, unit, step, any_rotation)
     for spacing in _AFFINE_LEVELS:
         spacing_mm = max(spacing * unit, finest_mm)
-        affine = fit_affine(fixed.features(spacing_mm), moving.features(spacing_mm), affine)
+        affine = fit_affine(fixed, moving, spacing_mm, affine)
     step(0.5)
     low, high = fixed.volume.bounds_ras
     field: SplineField | None = None
@@ -188,10 +188,18 @@ def search_similarity(
     candidates = rotation_candidates(
         fixed, moving, _SEARCH * unit, lambda share: step(0.3 * share), any_rotation
     )
-    spacing_mm = _SIMILARITY * unit
-    levels = (fixed.features(spacing_mm), moving.features(spacing_mm))
-    fits = [fit_affine(*levels, start, similarity=True) for start in candidates]
-    return max(fits, key=lambda fit: _likeness(fixed, moving, fit, None, spacing_mm))
+    fits = [
+        fit_affine(fixed, moving, _SIMILARITY * unit, start, similarity=True)
+        for start in candidates
+    ]
+    spacing_mm = _AFFINE_LEVELS[0] * unit
+
+    def likeness(fit: np.ndarray) -> float:
+        # a piece of a spine that lies one vertebra off may be as alike, but not after an affine fit
+        affine = fit_affine(fixed, moving, spacing_mm, fit)
+        return _likeness(fixed, moving, affine, None, spacing_mm)
+
+    return max(fits, key=likeness)
 
 
 def rotation_candidates(
@@ -270,19 +278,24 @@ def _standardised(images: torch.Tensor) -> torch.Tensor:
 
 
 def fit_affine(
-    fixed: Features, moving: Features, affine: np.ndarray, similarity: bool = False
+    fixed: GreyImage,
+    moving: GreyImage,
+    spacing_mm: float,
+    affine: np.ndarray,
+    similarity: bool = False,
 ) -> np.ndarray:
     """Improve an affine transform, (4, 4) RAS mm fixed -> moving, by Gauss-Newton steps on image features.
 
     Args:
-        fixed, moving: the features.
+        fixed, moving: the images.
+        spacing_mm: distance of the points that are compared.
         affine: the start.
         similarity: True to keep one scale for all axes, and no shear.
     """
-    no_displacement = torch.zeros(3, *fixed.lattice.shape)
-    points = fixed.lattice.places
+    levels = fixed.features(spacing_mm), moving.features(spacing_mm)
+    points = levels[0].lattice.places
     for _ in range(_AFFINE_ROUNDS):
-        force, matrix = Comparison(fixed, moving, affine).terms(no_displacement)
+        force, matrix = Comparison(*levels, affine).terms(torch.zeros_like(points))
         informed = matrix[0] > 0
         if not informed.any():
             break
@@ -307,7 +320,7 @@ def fit_affine(
         affine = np.eye(4)
         affine[:3, :3], affine[:3, 3] = linear, place - linear @ centre
         moved = torch.from_numpy(change) @ design
-        if float(moved.norm(dim=0).mean()) < _STILL * fixed.lattice.spacing_mm[0]:
+        if float(moved.norm(dim=0).mean()) < _STILL * spacing_mm:
             break
     return affine
 
