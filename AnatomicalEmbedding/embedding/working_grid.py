@@ -227,7 +227,8 @@ def _sample_oblique(
     """
     bi, bj, bk = (int(b) for b in bins)
     sums = torch.from_numpy(_sum_of_bins(array, (bk, bj, bi))).float()
-    source = sums.div_(bi * bj * bk).sub_(AIR_HU)
+    # not in place: without bins, the sums are the voxels of the scan itself
+    source = sums.div(bi * bj * bk).sub_(AIR_HU)
     to_source = _normalising(np.array(source.shape[::-1])) @ grid_to_ijk
     grid = torch.empty(*(int(n) for n in size_ijk[::-1]))
     for k in range(0, len(grid), _SLAB):

@@ -64,7 +64,9 @@ def test_linear_function_is_sampled_exactly(voxel_mm):
 def test_oblique_scan_is_sampled_exactly(turn, voxel_mm):
     shape = tuple(int(70 / v) for v in reversed(voxel_mm))
     volume = linear_volume(shape, centred_affine(turn * voxel_mm, shape))
+    voxels = volume.voxels.copy()
     grid = resample(volume, SPACING_MM, LATTICE, STEP)
+    np.testing.assert_array_equal(volume.voxels, voxels)
     truth, inside = truth_on(grid, volume, margin_mm=3.0)
     assert inside.sum() > 10_000
     np.testing.assert_allclose(grid.hu.numpy()[inside], truth[inside], atol=0.05)
