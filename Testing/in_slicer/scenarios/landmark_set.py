@@ -35,6 +35,7 @@ def run(user):
     scans = sorted(nodes, key=lambda node: node.GetName())
     truth = [patient(number).points_ras for number in range(COUNT)]
     panel = user.open("AnatomicalLandmarks")
+    panel.ui.templateSelector.setCurrentNode(scans[0])  # DICOM series are loaded in any order
     user.prepare(panel)
     user.click(panel.ui.axialButton)
     points = new_list(panel)
