@@ -1,7 +1,8 @@
 """Embeds a patient who lies turned, such as a head turned to one side, as if the patient lay straight.
 
-The network knows patients as they lie in most scans. Its coordinates and descriptors follow a turn only in part: in 10
-heads turned by 12 to 20 degrees, answers were 9 to 29 mm off; straightened 6 to 10 mm, as before the turn (LOG.md).
+The network knows patients as they lie in most scans. Its coordinates and descriptors follow a turn only in part: in
+heads turned by 20 degrees, answers were 12 mm off; straightened 8 mm, unturned 7 mm (RESULTS.md, Patients who lie
+turned).
 """
 
 from __future__ import annotations
