@@ -33,7 +33,7 @@ from .tensor_files import (
 )
 
 SUFFIX = ".map.safetensors"
-# versions 1 to 4 stored every cell, uncompressed; version 5 stored no spine; in version 6, turned patients stayed turned
+# versions 1 to 4 stored every cell, uncompressed; version 5 stored no spine; version 6 did not know turned patients
 FORMAT_VERSION = 7
 _METADATA_KEY = "anatomical_embedding_map"
 _COORDINATE_STEPS = 32767  # steps on each side of the middle of the coordinates' range
