@@ -52,11 +52,17 @@ def main() -> None:
         "ANTs SyN": AntsSyN(is_aligned=True),
     }
     errors: dict[str, list[np.ndarray]] = {}
+    own: dict[str, list[np.ndarray]] = {}
     seconds: dict[str, list[float]] = {}
     for number in drawn:
         n, m = pairs[number]
         source = points[n].points_ras
-        start = search_similarity(images[n], images[m], model.network.spec.radius_mm / UNITS)
+        start = search_similarity(
+            images[n],
+            images[m],
+            model.network.spec.radius_mm / UNITS,
+            any_rotation=not model.network.spec.anatomical,
+        )
         # the target as it lies after the search; its points are moved back afterwards
         moved = replace(volumes[m], ijk_to_ras=np.linalg.inv(start) @ volumes[m].ijk_to_ras)
         template, target = SimpleNamespace(volume=volumes[n]), SimpleNamespace(volume=moved)
@@ -69,13 +75,14 @@ def main() -> None:
         answers["ours"] = match(maps[n], source, maps[m]).points_ras
         seconds.setdefault("ours", []).append(time.perf_counter() - begin)
         for name, answer in answers.items():
-            errors.setdefault(name, []).append(
-                np.linalg.norm(answer - points[m].points_ras, axis=1)
-            )
+            distances = np.linalg.norm(answer[:, None] - points[m].points_ras, axis=2)
+            errors.setdefault(name, []).append(np.diag(distances))
+            own.setdefault(name, []).append(distances.argmin(axis=1) == np.arange(len(distances)))
         print(f"after {names[n]} -> {names[m]}, pair {len(errors['ours'])}:")
         for name, pair_errors in errors.items():
             spent = f", {np.mean(seconds[name]):.2f} s a pair" if name in seconds else ""
-            print(f"  {name}: {summary(np.concatenate(pair_errors))}{spent}", flush=True)
+            nearest = f"{100 * np.mean(own[name]):.1f} % nearest to their own point"
+            print(f"  {name}: {summary(np.concatenate(pair_errors))}, {nearest}{spent}", flush=True)
 
 
 if __name__ == "__main__":
