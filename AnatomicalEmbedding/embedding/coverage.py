@@ -54,14 +54,15 @@ class BodyFit:
         radius_mm: median distance of the body cells from their middle, in mm of the body frame.
         scales: mm of the body frame for each mm of the scan, along R, A, S.
         height_mm: height of the body in the scan, along S.
-        rotation: (3, 3) rotation that turns the patient as the average body lies; it also mirrors a mirrored scan.
+        turn_degrees: rotation about S that turns the patient as the average body lies; without a meaning if a scale is
+            negative.
     """
 
     misfit_mm: float
     radius_mm: float
     scales: tuple[float, ...]
     height_mm: float
-    rotation: np.ndarray
+    turn_degrees: float
 
     @property
     def is_body(self) -> bool:
@@ -75,10 +76,11 @@ def fit_body(embedding: EmbeddingMap) -> BodyFit:
     affine, _ = robust_affine(ras, body)
     misfit = float(np.median(np.linalg.norm(body - apply_affine(affine, ras), axis=1)))
     radius = float(np.median(np.linalg.norm(body - np.median(body, axis=0), axis=1)))
-    slopes = affine[:3].T
-    u, _, v = np.linalg.svd(slopes / np.linalg.norm(slopes, axis=1, keepdims=True))
+    across = affine[:2, :2].T
+    (rr, ra), (ar, aa) = across / np.linalg.norm(across, axis=1, keepdims=True)
+    turn = float(np.degrees(np.arctan2(ar - ra, rr + aa)))
     height = float(np.ptp(ras[:, 2]))
-    return BodyFit(misfit, radius, tuple(np.diag(affine).tolist()), height, u @ v)
+    return BodyFit(misfit, radius, tuple(np.diag(affine).tolist()), height, turn)
 
 
 # Largest decrease of the body height from a lower to a higher layer: 0 in training scans, over 180 in joined scans.

@@ -1,8 +1,8 @@
-"""Embeds a patient who lies turned, such as a head turned to one side, as if the patient lay straight.
+"""Embeds a patient who lies turned to one side, such as a turned head, as if the patient lay straight.
 
 The network knows patients as they lie in most scans. Its coordinates and descriptors follow a turn only in part: in
-heads turned by 20 degrees, answers were 12 mm off; straightened 8 mm, unturned 7 mm (RESULTS.md, Patients who lie
-turned).
+heads turned by 20 degrees, answers were 13 mm off; straightened 8 mm, unturned 7 mm (RESULTS.md, Patients who lie
+turned). Only turns about S are undone: others would make the ends of the scan oblique, which the network does not know.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ def straightened(
         volume: the scan.
         embed: computes the map of a turned copy.
     """
-    to_straight = np.eye(4)
+    degrees = 0
     straight = embedding
     for _ in range(_MOST_TURNS):
-        rotation = _turn(straight)
-        if rotation is None:
+        turn = _turn_degrees(straight)
+        if not turn:
             break
-        to_straight[:3, :3] = rotation @ to_straight[:3, :3]
-        straight = embed(replace(volume, ijk_to_ras=to_straight @ volume.ijk_to_ras))
+        degrees += turn
+        straight = embed(replace(volume, ijk_to_ras=_about_s(degrees) @ volume.ijk_to_ras))
     if straight is embedding:
         return embedding
-    cell_to_straight = to_straight @ embedding.cell_to_ras
+    cell_to_straight = _about_s(degrees) @ embedding.cell_to_ras
     coordinate = torch.zeros_like(embedding.coordinate)
     places = transform_points(cell_to_straight, embedding.body_index.numpy())
     coordinate[:, embedding.body] = torch.from_numpy(straight.sample(places).T).float()
@@ -58,22 +58,24 @@ def straightened(
     return replace(embedding, coordinate=coordinate, local=local)
 
 
-def _turn(embedding: EmbeddingMap) -> np.ndarray | None:
-    """Return the rotation (3, 3) that turns the patient straight; None if the patient lies straight, or if the map
-    does not say how the patient lies."""
+def _turn_degrees(embedding: EmbeddingMap) -> int:
+    """Return the rotation about S that turns the patient straight; 0 if the patient lies straight, or if the map does
+    not say how the patient lies.
+
+    Whole degrees: the working grid of a turned copy may jump by a cell when the rotation changes by its rounding
+    errors, which depend on the machine.
+    """
     if embedding.local is None or not embedding.provenance.metric:
-        return None
+        return 0
     fit = fit_body(embedding)
-    # of a rotation by an angle a, the trace is 1 + 2 cos a; mirrored scans have less
-    most, least = 1 + 2 * np.cos(np.radians((_LEAST_DEGREES, _MOST_DEGREES)))
-    is_turned = least < np.trace(fit.rotation) < most
-    return _rounded(fit.rotation) if is_turned and fit.is_body else None
+    is_turned = _LEAST_DEGREES < abs(fit.turn_degrees) < _MOST_DEGREES
+    is_body = fit.is_body and min(fit.scales) > 0  # negative in mirrored scans
+    return round(fit.turn_degrees) if is_turned and is_body else 0
 
 
-def _rounded(rotation: np.ndarray) -> np.ndarray:
-    """Round a rotation to about a degree. The working grid of a turned copy may jump by a cell when the rotation
-    changes by less than its rounding errors, which depend on the machine."""
-    identity = np.eye(3)
-    # Cayley's transform: skew, and for a rotation by an angle a the tangent of a / 2 about its axis
-    skew = np.round((rotation - identity) @ np.linalg.inv(rotation + identity), 2)
-    return np.linalg.inv(identity - skew) @ (identity + skew)
+def _about_s(degrees: float) -> np.ndarray:
+    """Return a rotation about S, (4, 4), from R to A."""
+    cosine, sine = np.cos(np.radians(degrees)), np.sin(np.radians(degrees))
+    matrix = np.eye(4)
+    matrix[:2, :2] = [[cosine, -sine], [sine, cosine]]
+    return matrix

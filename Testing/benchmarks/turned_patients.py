@@ -2,7 +2,7 @@
 
 python Testing/benchmarks/turned_patients.py DIR [--source kbp] [--targets 6]
 
-The headers of labelled scans of one source are turned by known rotations; centres of three other scans of the source
+The headers of labelled scans of one source are turned about S; centres of three other scans of the source
 are found in them.
 """
 
@@ -23,7 +23,7 @@ from AnatomicalEmbedding.embedding import straightening
 from AnatomicalEmbedding.matching.match import match
 from AnatomicalEmbedding.structures.labelled_scans import load_cases, source_of
 
-_TURNS = (("R", 12), ("R", -12), ("A", 12), ("S", 12), ("R", 20), ("S", 20))
+_TURNS = (0, 12, 20)  # degrees about S
 _TEMPLATES = 3
 _STRAIGHTENING = "AnatomicalEmbedding.embedding.inference.straightened"
 
@@ -53,11 +53,10 @@ def main() -> None:
         "as they lie": lambda embedding, *_: embedding,
         "straight": straightening.straightened,
     }
-    print("| turned about | degrees | embedded | error, mm, mean / median (n) |")
-    for axis, degrees in (("R", 0), *_TURNS):
+    print("| degrees | embedded | error, mm, mean / median (n) |")
+    for degrees in _TURNS:
         turn = np.eye(4)
-        vector = degrees * np.eye(3)["RAS".index(axis)]
-        turn[:3, :3] = Rotation.from_rotvec(vector, degrees=True).as_matrix()
+        turn[:3, :3] = Rotation.from_euler("z", degrees, degrees=True).as_matrix()
         for name, way in ways.items():
             errors: list[float] = []
             for target, pairs in zip(targets, templates, strict=True):
@@ -73,7 +72,7 @@ def main() -> None:
                     answers = match(template_map, places[:, 0], embedding).points_ras
                     true = places[:, 1] @ turn[:3, :3].T
                     errors += np.linalg.norm(answers - true, axis=1).tolist()
-            print(f"| {axis} | {degrees} | {name} | {mean_and_median(errors)} |", flush=True)
+            print(f"| {degrees} | {name} | {mean_and_median(errors)} |", flush=True)
 
 
 if __name__ == "__main__":
