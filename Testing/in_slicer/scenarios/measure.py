@@ -78,6 +78,8 @@ def _draw(user, panel, volume, kind: str, places):
             10,
             f"the click places point {number}",
         )
-    if panel.ui.placeWidget.placeModeEnabled:
+    if kind == "ROI":
+        user.wait(lambda: not panel.ui.placeWidget.placeModeEnabled, 10, "two corners are all")
+    elif panel.ui.placeWidget.placeModeEnabled:
         user.stop_placing(panel.ui.placeWidget)
     return node
