@@ -176,9 +176,6 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
             shortcut = qt.QShortcut(qt.QKeySequence(key), uiWidget)
             shortcut.setContext(qt.Qt.ApplicationShortcut)
             shortcut.connect("activated()", slot)
-        ui.placeWidget.placeMultipleMarkups = (
-            slicer.qSlicerMarkupsPlaceWidget.ForcePlaceMultipleMarkups
-        )
         self.followScene(scene, AnatomicalLandmarksLogic().getParameterNode)
 
     def cleanup(self):
@@ -321,6 +318,12 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
             self.say(text.format(name=points.GetName()))
             node.points = points = None
         self.ui.pointsSelector.setCurrentNode(points)
+        # placing goes on in a list of points alone: after a line or a box, Slicer would begin another that nobody lists
+        goesOn = points is not None and points.IsA("vtkMRMLMarkupsFiducialNode")
+        kinds = slicer.qSlicerMarkupsPlaceWidget
+        self.ui.placeWidget.placeMultipleMarkups = (
+            kinds.ForcePlaceMultipleMarkups if goesOn else kinds.ForcePlaceSingleMarkup
+        )
         self.logic.jumps = node.jump
         self._targets = self.scanChoice.show(node, without=template)
         self.logic.setScans(template, self._targets)

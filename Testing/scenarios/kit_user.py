@@ -170,6 +170,8 @@ class NodeViews(SliceViews):
         node.SetNthControlPointAssociatedNodeID(index, volume.GetID())
         node.EndModify(before)
         node.SetNthControlPointPositionWorld(index, *place)
+        if not mouse.GetPlaceModePersistence() and node.GetControlPointPlacementComplete():
+            mouse.SwitchToViewTransformMode()
         pause(0.05)
 
     def drag(self, volume, start, end, orientation: str = "Axial") -> None:

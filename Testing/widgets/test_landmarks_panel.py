@@ -180,6 +180,9 @@ def test_each_click_places_a_point_until_placing_is_ended(kit, panel):
     new_list(panel)
     panel.ui.placeWidget.setPlaceModeEnabled(True)
     assert panel.ui.placeWidget.placeModePersistency
+    panel.ui.pointsSelector.addNode("vtkMRMLMarkupsLineNode")  # complete with its second click
+    panel.ui.placeWidget.setPlaceModeEnabled(True)
+    assert not panel.ui.placeWidget.placeModePersistency
 
 
 def test_a_line_has_a_row_with_its_length_in_all_scans(kit, panel):

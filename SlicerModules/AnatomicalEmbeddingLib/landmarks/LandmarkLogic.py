@@ -26,7 +26,7 @@ from ..shared.VolumeNodes import fromWorld, holds, toWorld
 from .AnswerList import MOVED, REMOVED, AnswerList
 from .AnswerLists import AnswerLists, Row
 from .ControlPoints import definedIds, fromNode, labelOf, makeIdsUnique, worldOf
-from .Edges import edgesOf, hasEdges
+from .Edges import edgesOf
 from .LandmarkHistory import LandmarkHistory
 from .LandmarkMatcher import LandmarkMatcher
 from .LandmarkSets import confirm
@@ -133,8 +133,6 @@ class LandmarkLogic(Listener):
         if self._isBox and self.points.GetNumberOfControlPoints() == 1:
             # after the second click, the control point is still the first corner
             self.points.UpdateControlPointsFromROI()
-            if Views.isPlacing(self.scene) and hasEdges(self.points):
-                Views.stopPlacing(self.scene)
         haveChanged = self._edgesHaveChanged()
         if self._observer is not None and (self._observer.takeDirty() or haveChanged):
             self._updateAnswers()

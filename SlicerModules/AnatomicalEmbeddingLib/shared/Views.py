@@ -306,12 +306,6 @@ def isPlacing(scene) -> bool:
     return mouse is not None and mouse.GetCurrentInteractionMode() == mouse.Place
 
 
-def stopPlacing(scene) -> None:
-    """Let the mouse move the views again."""
-    mouse = scene.GetNodeByID("vtkMRMLInteractionNodeSingleton")
-    mouse.SetCurrentInteractionMode(mouse.ViewTransform)
-
-
 @contextmanager
 def keepingPlaceNode(scene) -> Iterator[None]:
     """After the `with` block, clicks place points in the same list as before, even if the block creates markups."""

@@ -78,8 +78,5 @@ def _draw(user, panel, volume, kind: str, places):
             10,
             f"the click places point {number}",
         )
-    if kind == "ROI":
-        user.wait(lambda: not panel.ui.placeWidget.placeModeEnabled, 10, "two corners are all")
-    elif panel.ui.placeWidget.placeModeEnabled:
-        user.stop_placing(panel.ui.placeWidget)
+    user.wait(lambda: not panel.ui.placeWidget.placeModeEnabled)
     return node
