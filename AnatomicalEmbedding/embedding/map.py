@@ -260,7 +260,12 @@ class EmbeddingMap:
             raise MapError(
                 f"{self.provenance.scan or 'the scan'}: the map has no descriptors; use other weights."
             )
-        half_cells = to_parts(self.cells_at(points), 2)
+        return self.descriptors_at(self.cells_at(points))
+
+    def descriptors_at(self, cells: torch.Tensor) -> torch.Tensor:
+        """Read local descriptors (N, l), unit vectors, at cells (N, 3), i, j, k, which may be fractions or beyond the
+        border. The map must have descriptors."""
+        half_cells = to_parts(cells, 2)
         return F.normalize(read_rows(self.local_rows, self.local.shape[1:], half_cells), dim=1)
 
     def save(self, path: str | Path) -> None:

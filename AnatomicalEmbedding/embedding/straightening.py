@@ -12,12 +12,11 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 
-from ..scan.geometry import transform_points
+from ..scan.geometry import rotations, transform_points
 from ..scan.volume import Volume
 from .coverage import fit_body
-from .grid_reading import read_rows, to_cells, to_parts
+from .grid_reading import to_cells
 from .map import EmbeddingMap
 
 # Smaller turns stay: below 5 degrees nothing is gained. Larger ones are faults of the header, see `orientation`.
@@ -51,10 +50,9 @@ def straightened(
     coordinate[:, embedding.body] = torch.from_numpy(straight.sample(places).T).float()
     half_cells = torch.nonzero(embedding.local_body).flip(1).double()
     places = transform_points(cell_to_straight, to_cells(half_cells, 2).numpy())
-    parts = to_parts(straight.cells_at(places), 2)
-    rows = read_rows(straight.local_rows, straight.local.shape[1:], parts)
+    descriptors = straight.descriptors_at(straight.cells_at(places))
     local = embedding.local.clone()
-    local[:, embedding.local_body] = F.normalize(rows, dim=1).T.to(local.dtype)
+    local[:, embedding.local_body] = descriptors.T.to(local.dtype)
     return replace(embedding, coordinate=coordinate, local=local)
 
 
@@ -75,7 +73,6 @@ def _turn_degrees(embedding: EmbeddingMap) -> int:
 
 def _about_s(degrees: float) -> np.ndarray:
     """Return a rotation about S, (4, 4), from R to A."""
-    cosine, sine = np.cos(np.radians(degrees)), np.sin(np.radians(degrees))
     matrix = np.eye(4)
-    matrix[:2, :2] = [[cosine, -sine], [sine, cosine]]
+    matrix[:3, :3] = rotations(np.radians([0, 0, degrees]))[2]
     return matrix

@@ -8,18 +8,15 @@ search. Our answers there and back go through one frame, so they say little abou
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
-from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 from comparison.elastix import Elastix
 from own_kind import summary
+from own_kind_peers import elastix_peers, read_options, read_scans, searched
 
-from AnatomicalEmbedding import load_model, match
-from AnatomicalEmbedding.embedding.frames.alignment import UNITS, search_similarity
+from AnatomicalEmbedding import match
 from AnatomicalEmbedding.embedding.frames.grey_image import GreyImage
 from AnatomicalEmbedding.embedding.inference import Model
 from AnatomicalEmbedding.scan.geometry import rotations, transform_points
@@ -41,15 +38,8 @@ def answers_of(
         points: (n, 3) RAS mm in the first scan.
         first, second: the scans.
     """
-    spec = model.network.spec
     yield "ours", match(model.embed(first), points, model.embed(second)).points_ras
-    start = search_similarity(
-        GreyImage(first),
-        GreyImage(second),
-        spec.radius_mm / UNITS,
-        any_rotation=not spec.anatomical,
-    )
-    moved = replace(second, ijk_to_ras=np.linalg.inv(start) @ second.ijk_to_ras)
+    start, moved = searched(model, GreyImage(first), GreyImage(second))
     for name, peer in peers.items():
         answer = peer(SimpleNamespace(volume=first), points, SimpleNamespace(volume=moved))
         yield name, transform_points(start, answer)
@@ -71,24 +61,10 @@ def report(title: str, errors: dict[str, list[np.ndarray]]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("weights")
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--scans", required=True)
-    parser.add_argument("--pairs", type=int, default=4)
-    parser.add_argument("--grid-mm", type=float, default=10.0)
-    options = parser.parse_args()
-    model = load_model(options.weights, "cpu")
-    names = options.scans.split(",")
-    volumes = [
-        Volume.read(options.folder / f"{name}.nii.gz", check=model.check_scan) for name in names
-    ]
-    peers = {
-        "elastix affine": Elastix(is_aligned=True),
-        "elastix affine + B-spline": Elastix(
-            deformable=True, grid_mm=options.grid_mm, is_aligned=True
-        ),
-    }
+    options = read_options(__doc__, 4, 10.0)
+    model, scans = read_scans(options)
+    names, volumes = list(scans), list(scans.values())
+    peers = elastix_peers(options.grid_mm)
     rng = np.random.default_rng(0)
     errors: dict[str, list[np.ndarray]] = {}
     for name, volume in zip(names, volumes, strict=True):

@@ -9,7 +9,7 @@ from described_maps import described, errors, waves
 from AnatomicalEmbedding.embedding.coverage import cell_points
 from AnatomicalEmbedding.embedding.map import EmbeddingMap
 from AnatomicalEmbedding.embedding.straightening import straightened
-from AnatomicalEmbedding.scan.geometry import transform_points
+from AnatomicalEmbedding.scan.geometry import rotations, transform_points
 from AnatomicalEmbedding.scan.volume import Volume
 
 _VOLUME = Volume(np.zeros((4, 4, 4), np.int16), np.eye(4))
@@ -18,9 +18,8 @@ _FOLLOWED = 0.75  # the share of a turn that the network of these tests follows
 
 def turn(degrees: float) -> np.ndarray:
     """(4, 4) rotation about S."""
-    cosine, sine = np.cos(np.radians(degrees)), np.sin(np.radians(degrees))
     matrix = np.eye(4)
-    matrix[:2, :2] = [[cosine, -sine], [sine, cosine]]
+    matrix[:3, :3] = rotations(np.radians([0, 0, degrees]))[2]
     return matrix
 
 
