@@ -27,7 +27,7 @@ from .resources import weights_for
 from .scan.boxes import enclosing, grown
 from .scan.cropping import crop_resampled, crop_voxels
 from .scan.points import PointList, points_in_ras
-from .scan.volume import Volume, is_film_file
+from .scan.volume import Film, Volume, is_film_file
 from .segmentation.outlining import Outlines, outline
 from .segmentation.segmenter import Segmenter, load_segmenter
 from .structures.box_finder import RECALL, BoxFinder, StructureBox, choose_examples, open_library
@@ -282,9 +282,7 @@ def _model_for(scans: Sequence[EmbeddingMap | Scan | None]) -> Model | None:
 
 
 def _is_film(scan: EmbeddingMap | Scan | None) -> bool:
-    if isinstance(scan, Volume):
-        return scan.is_film
-    return isinstance(scan, str | Path) and is_film_file(scan)
+    return isinstance(scan, Film) or (isinstance(scan, str | Path) and is_film_file(scan))
 
 
 def _mapped(scan: EmbeddingMap | Scan, model: Model | None) -> EmbeddingMap | RelatedScan:

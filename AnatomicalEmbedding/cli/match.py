@@ -110,14 +110,11 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 def run(options: argparse.Namespace) -> None:
     from ..relations.relate import relate
     from ..scan.sources import distinct_names
-    from ..scan.volume import is_film_file
+    from ..scan.volume import Film, is_film_file
 
-    of_film = is_film_file(options.template)
-    film = (
-        console.read_scan(options.template, ()).with_width(options.film_width_mm)
-        if of_film
-        else None
-    )
+    film = console.read_scan(options.template, ()) if is_film_file(options.template) else None
+    if isinstance(film, Film):
+        film = film.with_width(options.film_width_mm)
     drawing, targets = _drawing_and_targets(options, None if film is None else film.ijk_to_ras)
     points = drawing.points
     template_series = console.series_in(options.template) if options.series else set()
@@ -129,7 +126,7 @@ def run(options: argparse.Namespace) -> None:
     name, *_ = distinct_names([options.template, *scans.names])
     console.check_report(options)
     console.check_folder(options.output)
-    films = of_film or any(is_film_file(source.path) for source in scans.sources.values())
+    films = film is not None or any(is_film_file(source.path) for source in scans.sources.values())
     model = console.open_model(options, films=films)
     scan = film or console.read_scan(options.template, options.series, model.check_scan)
     template = replace(scan, name=name)
@@ -191,11 +188,14 @@ def _answer(
     path: str, name: str, points: PointList, target: RelatedScan, relation: Relation
 ) -> Answer:
     from ..films.patient import FilmInCT
+    from ..scan.volume import Film
 
     matches = relation.points(points.points_ras)
     volume = target.volume
     pixels = (
-        transform_points(volume.ras_to_ijk, matches.points_ras)[:, :2] if volume.is_film else None
+        transform_points(volume.ras_to_ijk, matches.points_ras)[:, :2]
+        if isinstance(volume, Film)
+        else None
     )
     lines = relation.rays(matches).markups(points.labels) if isinstance(relation, FilmInCT) else ()
     return Answer(path, name, matches, _with_faults(target), relation.found_by, pixels, lines)

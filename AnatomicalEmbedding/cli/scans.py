@@ -60,11 +60,13 @@ class Scans:
 
         check: which scans the weights accept, as in `Volume.read`.
         """
+        from ..scan.volume import Film
+
         for name, source in self.sources.items():
             with self.skipping():
                 self._find_series(source)
                 volume = source.read(check)
-                if volume.is_film:
+                if isinstance(volume, Film):
                     volume = volume.with_width(getattr(self._options, "film_width_mm", None))
                 volume = console.noted(replace(volume, name=name), source.label)
                 yield source.label, name, volume

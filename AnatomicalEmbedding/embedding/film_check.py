@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..errors import VolumeError
-from ..scan.volume import Volume
+from ..scan.volume import Film, Volume
 from .coverage import apply_affine, cell_points, robust_affine
 from .map import EmbeddingMap
 
@@ -44,7 +44,7 @@ def _fit(embedding: EmbeddingMap) -> tuple[float, bool]:
 
 
 def check_film(
-    embedding: EmbeddingMap, film: Volume, embed: Callable[[Volume], EmbeddingMap]
+    embedding: EmbeddingMap, film: Film, embed: Callable[[Volume], EmbeddingMap]
 ) -> None:
     """Raise VolumeError if a film does not look like a chest film from the front.
 
@@ -66,7 +66,7 @@ def check_film(
         )
 
 
-def _misfit_of_copy(kind: str, film: Volume, embed: Callable[[Volume], EmbeddingMap]) -> float:
+def _misfit_of_copy(kind: str, film: Film, embed: Callable[[Volume], EmbeddingMap]) -> float:
     """Return the misfit, mm, of a changed copy of a film. kind: in _COPIES."""
     try:
         return _fit(embed(replace(film, voxels=_COPIES[kind](film.voxels))))[0]

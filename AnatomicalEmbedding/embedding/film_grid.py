@@ -8,7 +8,7 @@ import torch.nn.functional as F
 
 from ..errors import VolumeError
 from ..scan.checks import MIN_EXTENT_MM
-from ..scan.volume import Volume
+from ..scan.volume import Film, Volume
 from .body import patient_on_grid
 from .working_grid import WorkingGrid, axis_matrix, canonical_axes
 
@@ -37,20 +37,20 @@ def scan_on_grid(
     Args:
         volume, spacing_mm, lattice, size_step, step: see `body.patient_on_grid` and `film_on_grid`.
     """
-    if volume.is_film:
+    if isinstance(volume, Film):
         return film_on_grid(volume, spacing_mm, lattice, size_step)
     return patient_on_grid(volume, spacing_mm, lattice, size_step, step)
 
 
 def film_on_grid(
-    volume: Volume, spacing_mm: tuple[float, float, float], lattice: int, size_step: int
+    film: Film, spacing_mm: tuple[float, float, float], lattice: int, size_step: int
 ) -> tuple[WorkingGrid, np.ndarray]:
     """Make the network's input from a film. Its grey values are made independent of exposure and processing.
 
     Returns the working grid, with LAYERS equal layers along A, and the mask (k, j, i) of the exposed part of the film.
 
     Args:
-        volume: the film.
+        film: the film.
         spacing_mm: voxel size of the grid along R, A, S.
         lattice: along R and S, the grid starts at a multiple of this number of voxels.
         size_step: its sizes along R and S are multiples of this number of voxels.
@@ -58,11 +58,11 @@ def film_on_grid(
     Raises:
         VolumeError: the film shows nothing.
     """
-    array, ijk_to_ras = canonical_axes(volume)
+    array, ijk_to_ras = canonical_axes(film)
     values = torch.from_numpy(array[:, 0].astype(np.float32))
     rows, columns = _exposed(values.numpy())
     spacing = np.asarray(spacing_mm)
-    low, high = volume.bounds_ras
+    low, high = film.bounds_ras
     start = np.floor(low / (spacing * lattice)) * spacing * lattice
     start[1] = (low[1] + high[1] - LAYERS * spacing[1]) / 2
     size = np.ceil((high - start) / (spacing * size_step)).astype(int) * size_step
@@ -85,7 +85,7 @@ def film_on_grid(
     inside = exposed > 0.5
     if inside.sum() * spacing[0] * spacing[2] < MIN_EXTENT_MM**2:
         raise VolumeError(
-            f"{volume.path or volume.name or 'film'}: the film shows nothing; give an exposed film."
+            f"{film.path or film.name or 'film'}: the film shows nothing; give an exposed film."
         )
     contrast = _contrast(means / exposed.clamp_min(0.5), inside, spacing[0])
     grid = WorkingGrid(_layers(torch.where(inside, contrast, BEYOND)), origin, spacing_mm)

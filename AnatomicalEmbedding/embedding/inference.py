@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from ..errors import CancelledError, MemoryLimitError, VolumeError, WeightsError
 from ..resources import weights_file
 from ..scan.geometry import transform_points
-from ..scan.volume import Volume, check_any, check_ct, check_voxels
+from ..scan.volume import Film, Volume, check_any, check_ct, check_voxels
 from .body import no_patient
 from .cache import MapCache
 from .calibration import Calibration
@@ -174,7 +174,7 @@ class Model:
                 copy, provenance, lambda share, text: step(0.95, "checking the orientation")
             )[0]
 
-        if volume.is_film:
+        if isinstance(volume, Film):
             if not volume.is_projection:
                 check_film(embedding, volume, embed_copy)
             return embedding
@@ -188,12 +188,13 @@ class Model:
     def _check_kind(self, volume: Volume) -> None:
         """Raise VolumeError for a film if the weights embed CTs, and the reverse."""
         scan = volume.path or volume.name or "the scan"
-        if volume.is_film and not self.for_films:
+        is_film = isinstance(volume, Film)
+        if is_film and not self.for_films:
             raise VolumeError(
                 f"{scan}: is a film, but the weights {self.name} are for CTs; find points in films with `match` and "
                 "film-open; boxes, words and registration need a CT."
             )
-        if self.for_films and not volume.is_film:
+        if self.for_films and not is_film:
             raise VolumeError(
                 f"{scan}: is a CT, but the weights {self.name} are for films; choose weights for CTs."
             )
@@ -204,6 +205,7 @@ class Model:
     ) -> tuple[EmbeddingMap, tuple[float, ...]]:
         """Return the map of a scan, and three log odds: that the scan is not mirrored along R, along A and along S."""
         network = self.network
+        is_film = isinstance(volume, Film)
         grid, body = scan_on_grid(
             volume,
             network.spacing_mm,
@@ -243,9 +245,9 @@ class Model:
             features.local,
             self.calibration,
             boxes,
-            image=film_grey_values(grid.hu) if volume.is_film else grey_values_of(grid.hu),
+            image=film_grey_values(grid.hu) if is_film else grey_values_of(grid.hu),
         )
-        return embedding, (0.0, 0.0, 0.0) if volume.is_film else orientation_of(grid, body)
+        return embedding, (0.0, 0.0, 0.0) if is_film else orientation_of(grid, body)
 
     def _run_scales(self, x: torch.Tensor, step: Callable[[float], None]) -> Features:
         """Run the network on one scan at each of its scales. Returns the features, with averaged coordinates.

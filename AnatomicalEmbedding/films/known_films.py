@@ -22,7 +22,7 @@ from ..phantom import make_phantom
 from ..registration.films import FilmPair
 from ..scan.geometry import transform_points
 from ..scan.sources import find_scans
-from ..scan.volume import Volume
+from ..scan.volume import Film, Volume
 from ..structures.label_names import LANDMARK
 from ..training.calibrate import BENT, LABELLED, PHANTOMS, learn
 from ..training.known_matches import Trial
@@ -126,7 +126,7 @@ class KnownFilms:
     first_ras, second_ras: (n, 3) RAS mm, places of the same points in the first film and in the other films.
     """
 
-    films: tuple[Volume, Volume, Volume]
+    films: tuple[Film, Film, Film]
     first_ras: np.ndarray
     second_ras: np.ndarray
 

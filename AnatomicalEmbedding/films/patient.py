@@ -14,7 +14,7 @@ from ..registration import BY_MATCH
 from ..registration.films import FilmPair
 from ..scan.geometry import LPS_FROM_RAS, transform_points
 from ..scan.markups import control_point, markup
-from ..scan.volume import Volume
+from ..scan.volume import Film, Volume
 from .projection import Beam, Tissue, film_of, read_volume, straight_beam
 
 _LEAST_DENSITY = 0.05  # relative to water; a ray enters the body where the density is higher
@@ -49,7 +49,7 @@ class ProjectedCT:
     volume: Volume
     tissue: Tissue
     beam: Beam
-    film: Volume
+    film: Film
 
     @classmethod
     def of(cls, volume: Volume) -> ProjectedCT:

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from ..embedding.body import patient_on_grid
 from ..scan.film import film_matrix
 from ..scan.geometry import rotations, transform_points
-from ..scan.volume import Volume
+from ..scan.volume import Film, Volume
 
 PIXEL_MM = 1.5  # of a projected film; by hand: finer than the network's 2 mm
 _GRID_MM = (2.0, 3.0, 2.0)  # of the CT that is projected
@@ -167,7 +167,7 @@ def film_of(
     name: str,
     rng: np.random.Generator | None = None,
     pixel_mm: float = PIXEL_MM,
-) -> Volume:
+) -> Film:
     """Make the film of a CT.
 
     Args:
@@ -192,7 +192,7 @@ def film_of(
     # pixels stay 0 that the collimator covers, or whose ray misses the CT: a film would show unknown tissue there
     exposed = _shown(water, rng)
     grey = np.where(exposed, grey, 0.0).astype(np.float32)
-    return Volume(grey[None], matrix, name, is_projection=True)
+    return Film(grey[None], matrix, name, is_projection=True)
 
 
 def _shown(water: torch.Tensor, rng: np.random.Generator | None) -> np.ndarray:
@@ -264,7 +264,7 @@ def expose(
     return (grey.clamp(0, 1.2) / 1.2 * (_BRIGHTEST - 1) + 1).numpy()
 
 
-def cut_film(film: Volume, rng: np.random.Generator) -> Volume:
+def cut_film(film: Film, rng: np.random.Generator) -> Film:
     """Return the part of a film that a narrower collimator shows, at a random place, in a random margin of 0."""
     exposed = film.voxels[0] > 0
     # rows, then columns
@@ -285,7 +285,7 @@ def cut_film(film: Volume, rng: np.random.Generator) -> Volume:
     return replace(film, voxels=np.pad(part, margin)[None], ijk_to_ras=matrix)
 
 
-def vary_film(film: Volume, rng: np.random.Generator) -> tuple[Volume, Volume]:
+def vary_film(film: Film, rng: np.random.Generator) -> tuple[Film, Film]:
     """Change a film so that a network learns neither the look of projections nor the borders of the picture.
 
     The film is cut at random. Brightness, contrast, sharpness and noise change, and markers are added.

@@ -8,7 +8,7 @@ from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError, CancelledError, VolumeError
 from ..films.patient import CTInFilm, FilmInCT, ProjectedCT
 from ..registration.films import FilmPair
-from ..scan.volume import Volume
+from ..scan.volume import Film, Volume
 from .one_patient import MappedScan, correspondence_of
 from .relation import MapRelation, Relation
 
@@ -39,7 +39,7 @@ def map_scan(
         embed: makes the map of a volume, such as the method `embed` of a model.
         for_films: True if `embed` has weights for films; a CT is then projected to a film.
     """
-    if volume.is_film or not for_films:
+    if isinstance(volume, Film) or not for_films:
         return MappedScan(volume, embed(volume))
     projection = ProjectedCT.of(volume)
     return ProjectedScan(projection, embed(projection.film))

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..matching.status import MATCHED_MM, decimals
 from ..scan.points import PointList
-from ..scan.volume import Volume
+from ..scan.volume import Film, Volume
 from ..spine.levels import level_sentence
 from . import pictures
 from .page import fill_page
@@ -84,7 +84,7 @@ def _row(
     answers = []
     for name, volume, matches in targets:
         target_window = window  # CTs are shown in one window
-        if volume.is_film or not is_ct:
+        if isinstance(volume, Film) or not is_ct:
             target_window = pictures.choose_window(volume, point, is_ct)
         answers.append(_answer(name, volume, matches[[number]], target_window, unit_mm))
     statuses = [answer["status"] for answer in answers]
@@ -134,7 +134,7 @@ def _crops(
     crop_mm = pictures.CROP_MM * unit_mm
     pixel_mm = pictures.PIXEL_MM * unit_mm
     crops = []
-    for plane in (CORONAL,) if volume.is_film else PLANES:
+    for plane in (CORONAL,) if isinstance(volume, Film) else PLANES:
         hu = pictures.slice_hu(volume, point, plane, crop_mm, pixel_mm)
         crops.append({"plane": plane, "source": pictures.data_uri(window.to_grey(hu))})
     return crops

@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import require
 from ..scan.checks import grey_range
 from ..scan.geometry import in_grid, transform_points
-from ..scan.volume import Volume
+from ..scan.volume import Film, Volume
 
 CROP_MM = 160.0  # side of a picture; by hand
 PIXEL_MM = 0.5  # finer than the voxels of usual CTs; a size on the page
@@ -72,9 +72,10 @@ def choose_window(volume: Volume, point_ras: np.ndarray, is_ct: bool = True) -> 
 
     A film, and a scan that is no CT, have their own windows, from the darkest to the brightest grey values.
     """
-    if volume.is_film or not is_ct:
-        black, white = grey_range(volume.voxels, 99.0 if volume.is_film else 99.9)
-        name = "film" if volume.is_film else "all values"
+    is_film = isinstance(volume, Film)
+    if is_film or not is_ct:
+        black, white = grey_range(volume.voxels, 99.0 if is_film else 99.9)
+        name = "film" if is_film else "all values"
         return Window(name, float(black + white) / 2, max(float(white - black), 1e-6))
     steps = np.arange(-_NEIGHBOURHOOD_MM, _NEIGHBOURHOOD_MM + 1e-6, 3.0)
     offsets = np.stack(np.meshgrid(steps, steps, steps, indexing="ij"), axis=-1).reshape(-1, 3)

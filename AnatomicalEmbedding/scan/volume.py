@@ -1,4 +1,4 @@
-"""Volume: the voxels of one CT or film and their position in the patient, in RAS mm.
+"""Volume and Film: the voxels of one scan and their position in the patient, in RAS mm.
 
 Reads NIfTI, NRRD, MetaImage and DICOM, and films also as PNG and TIFF; writes NIfTI, NRRD and .mha.
 """
@@ -50,12 +50,12 @@ _MAX_TILT_DEG = 45.0  # a larger tilt means a damaged header
 
 @dataclass(frozen=True, eq=False)
 class Volume:
-    """One CT: voxels in Hounsfield units and their position in the patient. Or one film: see module `film`.
+    """One CT: voxels in Hounsfield units and their position in the patient.
 
     voxels: (k,j,i) array, int16 or float32.
     ijk_to_ras: (4,4) float64, maps the voxel centre (i,j,k,1) to RAS mm. Any axis order, flip or rotation; no shear.
     name: display name in messages and reports. path: file or folder of the scan. notes: changes made during reading.
-    patient_id: the DICOM Patient ID; "" if it is not known. is_projection: a film that was computed from a CT.
+    patient_id: the DICOM Patient ID; "" if it is not known.
 
     Raises VolumeError when voxels are not 3-D or not finite, or when the geometry is not usable. `read`, `from_array`
     and embedding also check that the voxels look like CT; the constructor does not.
@@ -67,10 +67,9 @@ class Volume:
     path: str = ""
     notes: tuple[str, ...] = ()
     patient_id: str = ""
-    is_projection: bool = False
 
     def __repr__(self) -> str:
-        return f"Volume({self.name or self.path or 'scan'}: {size_text(self.shape[::-1])} voxels)"
+        return f"{type(self).__name__}({self.name or self.path or 'scan'}: {size_text(self.shape[::-1])} voxels)"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "voxels", as_hu_array(self.voxels, self._where))
@@ -237,33 +236,6 @@ class Volume:
         return to_image(self.voxels, self.ijk_to_ras)
 
     @property
-    def is_film(self) -> bool:
-        """Whether this is a film: a scan with one slice, in the plane of R and S."""
-        return self.shape[0] == 1 and int(np.abs(self.ijk_to_ras[:3, 2]).argmax()) == 1
-
-    def with_width(self, width_mm: float | None) -> Volume:
-        """Return this film with a width of `width_mm` at the detector; None: unchanged.
-
-        Raises VolumeError if this is no film, or if the width is impossible.
-        """
-        if width_mm is None:
-            return self
-        where = self.path or self.name or "the scan"
-        if not self.is_film:
-            raise VolumeError(
-                f"{where}: is no film, so it has no film width; leave --film-width-mm out."
-            )
-        pixel_mm = width_mm / self.shape[2]
-        check_film_size(self.shape, (pixel_mm, pixel_mm), where)
-        notes = (
-            *(note for note in self.notes if "pixel size" not in note),
-            f"the film is {width_mm:g} mm wide",
-        )
-        return replace(
-            self, ijk_to_ras=film_matrix(self.shape[1:], (pixel_mm, pixel_mm)), notes=notes
-        )
-
-    @property
     def shape(self) -> tuple[int, int, int]:
         """Number of voxels (nk, nj, ni)."""
         return self.voxels.shape
@@ -313,6 +285,33 @@ class Volume:
         return result
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Film(Volume):
+    """One film: a scan with one slice, in the plane of R and S, see module `film`. Read like a Volume.
+
+    is_projection: whether the film was computed from a CT.
+    """
+
+    is_projection: bool = False
+
+    def with_width(self, width_mm: float | None) -> Film:
+        """Return this film with a width of `width_mm` at the detector; None: unchanged.
+
+        Raises VolumeError if the width is impossible.
+        """
+        if width_mm is None:
+            return self
+        pixel_mm = width_mm / self.shape[2]
+        check_film_size(self.shape, (pixel_mm, pixel_mm), self._where)
+        notes = (
+            *(note for note in self.notes if "pixel size" not in note),
+            f"the film is {width_mm:g} mm wide",
+        )
+        return replace(
+            self, ijk_to_ras=film_matrix(self.shape[1:], (pixel_mm, pixel_mm)), notes=notes
+        )
+
+
 def is_film_file(path: str | Path) -> bool:
     """Return True if a file is a picture (PNG, TIFF) or a DICOM radiograph."""
     path = Path(path)
@@ -327,8 +326,8 @@ def check_ct(volume: Volume) -> Volume:
     voxels, notes = without_padding(volume.voxels, volume.notes)
     if notes != volume.notes:
         volume = replace(volume, voxels=voxels, notes=notes)
-    if volume.is_film:
-        check_film_size(volume.shape, volume.spacing[:2], volume.path or volume.name or "film")
+    if isinstance(volume, Film):
+        check_film_size(volume.shape, volume.spacing[:2], volume._where)
         return volume
     check_spacing(spacing_of(volume.ijk_to_ras), volume._where)
     check_extent(volume.shape, volume.ijk_to_ras, volume._where)
@@ -338,7 +337,7 @@ def check_ct(volume: Volume) -> Volume:
 
 def check_any(volume: Volume) -> Volume:
     """Return a volume of any kind, with values of any unit. Raises VolumeError if it is too small or empty."""
-    if volume.is_film or min(volume.shape) < LEAST_VOXELS:
+    if isinstance(volume, Film) or min(volume.shape) < LEAST_VOXELS:
         raise VolumeError(
             f"{volume._where}: has {size_text(volume.shape[::-1])} voxels;"
             f" give a 3-D scan with at least {LEAST_VOXELS} voxels along each axis."
@@ -352,7 +351,7 @@ def check_any(volume: Volume) -> Volume:
 
 def check_voxels(volume: Volume) -> None:
     """Raise VolumeError unless the voxels look like CT in HU. If the volume has no path, also check the axis order."""
-    if volume.is_film:
+    if isinstance(volume, Film):
         return
     check_hounsfield(volume.voxels, volume._where)
     if not volume.path:
@@ -367,8 +366,11 @@ def _from_arrays(
     notes: tuple[str, ...] = (),
     patient_id: str = "",
 ) -> Volume:
-    """Make a Volume from `voxels` (k, j, i). Whole numbers become int16. A scan with a small gantry tilt, so a CT, is
-    resampled to perpendicular axes. Raises VolumeError if the tilt is large."""
+    """Make a Volume from `voxels` (k, j, i), or a Film of one slice in the plane of R and S.
+
+    Whole numbers become int16. A scan with a small gantry tilt, so a CT, is resampled to perpendicular axes. Raises
+    VolumeError if the tilt is large.
+    """
     where = str(path) or name or "image"
     voxels = as_hu_array(voxels, where)
     if voxels.dtype != np.int16 and np.abs(voxels).max() <= np.iinfo(np.int16).max:
@@ -385,4 +387,6 @@ def _from_arrays(
         voxels, notes = without_padding(voxels, notes)  # before it is interpolated
         voxels, ijk_to_ras = resample_upright(voxels, ijk_to_ras)
         notes = (*notes, f"gantry tilt of {tilt:.1f} degrees; resampled to perpendicular axes")
-    return Volume(voxels, ijk_to_ras, name, str(path), notes, patient_id)
+    is_film = len(voxels) == 1 and int(np.abs(ijk_to_ras[:3, 2]).argmax()) == 1
+    kind = Film if is_film else Volume
+    return kind(voxels, ijk_to_ras, name, str(path), notes, patient_id)

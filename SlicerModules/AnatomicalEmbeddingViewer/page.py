@@ -14,7 +14,7 @@ from trame.ui.html import DivLayout
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.scan.sources import Source, find_scans
-from AnatomicalEmbedding.scan.volume import Volume
+from AnatomicalEmbedding.scan.volume import Film, Volume
 from AnatomicalEmbeddingLib.shared.maps.Engine import Choice
 
 from .logic.boxes import Boxes
@@ -213,4 +213,4 @@ def _read_source(
 ) -> list[Volume]:
     """Read a scan of the command line. check: see `Source.read`. film_width_mm: None if a film states its width."""
     volume = replace(source.read(check), name=name)
-    return [volume.with_width(film_width_mm) if volume.is_film else volume]
+    return [volume.with_width(film_width_mm) if isinstance(volume, Film) else volume]

@@ -27,7 +27,7 @@ from AnatomicalEmbedding.phantom import make_phantom
 from AnatomicalEmbedding.registration.films import FilmPair
 from AnatomicalEmbedding.scan.film import film_matrix
 from AnatomicalEmbedding.scan.geometry import rotations
-from AnatomicalEmbedding.scan.volume import Volume
+from AnatomicalEmbedding.scan.volume import Film, Volume
 
 CHESTS = (
     "dev/segthor_05", "dev/segthor_10", "dev/segthor_35", "dev/mirp_LUNG1-001", "train/rjs_chest", "train/lung1_141",
@@ -56,7 +56,7 @@ ICRP_HU = {
     "air ,trachea,bronchi": -1000,
     "adipose,residual": -80,
 }
-Kinds = Iterator[tuple[str, Volume]]
+Kinds = Iterator[tuple[str, Film]]
 
 
 def jsrt_kinds(data: Jsrt) -> Kinds:
@@ -66,7 +66,7 @@ def jsrt_kinds(data: Jsrt) -> Kinds:
         image = film.voxels[0]
         of = "JSRT, tests" if number in data.tests else "JSRT, others"
 
-        def as_film(pixels: np.ndarray, like: Volume = film) -> Volume:
+        def as_film(pixels: np.ndarray, like: Film = film) -> Film:
             matrix = film_matrix(pixels.shape, (like.spacing[0], like.spacing[1]))
             return replace(like, voxels=np.ascontiguousarray(pixels)[None], ijk_to_ras=matrix)
 

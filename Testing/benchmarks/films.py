@@ -31,7 +31,7 @@ from AnatomicalEmbedding.relations.one_patient import MappedScan
 from AnatomicalEmbedding.relations.relate import ProjectedScan, relate
 from AnatomicalEmbedding.scan.film import film_matrix
 from AnatomicalEmbedding.scan.geometry import transform_points
-from AnatomicalEmbedding.scan.volume import Volume
+from AnatomicalEmbedding.scan.volume import Film, Volume
 
 PIXEL_MM, FILMS, TEMPLATES, SEED = 1.4, 50, 5, 0
 UNSEEN = (
@@ -57,8 +57,8 @@ class Jsrt:
         self.templates = order[FILMS : FILMS + TEMPLATES]
         self.matrix = film_matrix(self.images.shape[1:], (PIXEL_MM, PIXEL_MM))
 
-    def film(self, number: int) -> Volume:
-        return Volume(self.images[number][None].astype(np.float32), self.matrix, f"jsrt {number}")
+    def film(self, number: int) -> Film:
+        return Film(self.images[number][None].astype(np.float32), self.matrix, f"jsrt {number}")
 
     def landmarks(self, number: int) -> np.ndarray:
         pixels = self.points[number]

@@ -40,7 +40,7 @@ from AnatomicalEmbedding.phantom import make_phantom
 from AnatomicalEmbedding.registration.films import FilmPair, register_films
 from AnatomicalEmbedding.scan.film import film_matrix
 from AnatomicalEmbedding.scan.geometry import transform_points
-from AnatomicalEmbedding.scan.volume import Volume
+from AnatomicalEmbedding.scan.volume import Film, Volume
 from AnatomicalEmbedding.training.crops import body_coordinates
 from AnatomicalEmbedding.training.objectives import OBJECTIVES, read_cells
 from AnatomicalEmbedding.training.recipes import load_recipe
@@ -141,8 +141,8 @@ def test_bad_films_are_refused(tmp_path):
         Volume.read(save_picture(tmp_path / "a.png", picture())).with_width(20.0)
 
 
-def film_like(values: np.ndarray, pixel_mm: float = 1.5) -> Volume:
-    return Volume(
+def film_like(values: np.ndarray, pixel_mm: float = 1.5) -> Film:
+    return Film(
         values[None].astype(np.float32), film_matrix(values.shape, (pixel_mm, pixel_mm)), "film"
     )
 
@@ -395,7 +395,7 @@ def test_a_moved_film_shows_the_same_places(model, chest, places):
     shift = np.array([64.0, 0, -64.0])  # whole cells
     matrix = film.ijk_to_ras.copy()
     matrix[:3, 3] += shift
-    target = model.embed(Volume(film.voxels, matrix, "moved"))
+    target = model.embed(Film(film.voxels, matrix, "moved"))
     pair = FilmPair(model.embed(film), target)
     pair.prepare()
     for direction in (pair, pair.inverse()):
@@ -415,7 +415,7 @@ def test_edges_show_where_a_bent_film_shows_each_place(model, chest):
     voxels = F.grid_sample(
         torch.from_numpy(film.voxels)[None].double(), source[None], align_corners=False
     )[0]
-    bent = Volume(voxels.float().numpy(), film.ijk_to_ras, "bent")
+    bent = Film(voxels.float().numpy(), film.ijk_to_ras, "bent")
     pixels = np.column_stack([column.ravel(), row.ravel(), np.zeros(row.size)])
     # where the film shows the pixels of the bent film
     moved = pixels - np.outer(bend_px.ravel(), [1, 1, 0])
@@ -432,7 +432,7 @@ def test_points_below_a_cut_film_are_absent(model, chest):
     """Which places lie outside of the target is known, except within 5 mm of its lower border."""
     film = chest.film
     rows = film.shape[1] * 2 // 3
-    cut = Volume(film.voxels[:, :rows].copy(), film.ijk_to_ras, "cut")
+    cut = Film(film.voxels[:, :rows].copy(), film.ijk_to_ras, "cut")
     low, high = chest.tissue.box_ras
     across, along = np.meshgrid(np.linspace(-80, 80, 5), np.linspace(low[2] + 20, high[2] - 20, 16))
     middle = (low + high) / 2
@@ -458,7 +458,7 @@ def test_another_exposure_shows_the_same_places(model, chest, places):
     assert np.linalg.norm(found.points_ras - turned.to_film(middle), axis=1).mean() < 8.0
 
 
-def write_film(path: Path, film: Volume) -> Path:
+def write_film(path: Path, film: Film) -> Path:
     return save_picture(path, np.rint(film.voxels[0] / 16).astype(np.uint8))
 
 
@@ -549,7 +549,7 @@ def test_points_of_a_chest_are_absent_in_films_of_an_abdomen(model, real_data):
     images = np.load(real_data / "xray" / "jsrt170.npz")["images"][:3]
     matrix = film_matrix(images.shape[1:], (1.4, 1.4))
     template, *chests = (
-        model.embed(Volume(of[None].astype(np.float32), matrix, "chest")) for of in images
+        model.embed(Film(of[None].astype(np.float32), matrix, "chest")) for of in images
     )
     points = np.array([[0.0, 0, 0], [60, 0, 20], [-60, 0, 20]])
     for target in chests:

@@ -184,7 +184,4 @@ def _reported_place(answer_list, answer) -> np.ndarray:
 
 def _volume(node):
     """Return a copy of a node's image for another thread. Any image size is allowed, because crops may be small."""
-    from AnatomicalEmbedding.scan.volume import Volume
-
-    copied = snapshot(node)
-    return Volume(copied.voxels, copied.ijkToRas, name=copied.name)
+    return snapshot(node).volume(check=lambda volume: volume)

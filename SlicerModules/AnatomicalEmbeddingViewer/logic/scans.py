@@ -66,6 +66,9 @@ class Scans:
 
     def _add(self, volume: Volume) -> None:
         """Add a volume node for a scan. If the session has no template, the volume node becomes the template."""
+        from AnatomicalEmbedding.reports.pictures import choose_window
+        from AnatomicalEmbedding.scan.volume import Film
+
         session = self._session
         name = SceneNodes.freeName(session.scene, volume.name or "scan")
         node = slicer.util.addVolumeFromArray(
@@ -75,9 +78,7 @@ class Scans:
         node.CreateDefaultDisplayNodes()
         node.GetDisplayNode().SetAndObserveColorNodeID("vtkMRMLColorTableNodeGrey")
         node.GetDisplayNode().SetAutoWindowLevel(False)
-        if volume.is_film:
-            from AnatomicalEmbedding.reports.pictures import choose_window
-
+        if isinstance(volume, Film):
             window = choose_window(volume, np.zeros(3))
             setWindow([node], window.width, window.centre)
         for note in volume.notes:

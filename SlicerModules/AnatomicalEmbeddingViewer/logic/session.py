@@ -71,7 +71,9 @@ class Session:
         self.on_close(self.relations.close)
 
     def _checked(self, volume: Volume) -> Volume:
-        return self.store.engine.load(volume.is_film).check_scan(volume)
+        from AnatomicalEmbedding.scan.volume import Film
+
+        return self.store.engine.load(isinstance(volume, Film)).check_scan(volume)
 
     def scan(self, scan_id: object):
         """Return the volume node with an ID that the page has sent; None if no scan has this ID."""

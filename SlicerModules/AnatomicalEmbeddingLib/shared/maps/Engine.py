@@ -125,8 +125,10 @@ class Engine:
             MapError: no point can be found in the map.
             AnatomicalEmbeddingError: any other problem.
         """
+        from AnatomicalEmbedding.scan.volume import Film
+
         progress(0.0, "loading the model")
-        model = self.load(volume.is_film)
+        model = self.load(isinstance(volume, Film))
         volume = model.check_scan(volume)
         import torch
 
