@@ -3,6 +3,7 @@
 import errno
 import os
 import socket
+import tempfile
 from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
@@ -41,6 +42,15 @@ def _is_here(host: str) -> bool:
 socket.socket.connect = _connect  # for all tests; programs that they start are not held by it
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Give all processes of a run one cache of maps, so that none of an earlier run or of the user's is read."""
+    if hasattr(config, "workerinput"):  # a process that the first one has started
+        return
+    cache = tempfile.TemporaryDirectory(prefix="anatemb-tests-")
+    config.add_cleanup(cache.cleanup)
+    os.environ["ANATEMB_CACHE"] = cache.name
+
+
 @pytest.fixture(scope="session")
 def real_data() -> Path:
     """Folder of real CTs (`train/`, `dev/`); the test is skipped where it is absent."""
@@ -72,9 +82,9 @@ def phantom_pair() -> tuple[Phantom, Phantom]:
 
 
 @pytest.fixture(scope="session")
-def map_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def map_folder() -> Path:
     """Cache of maps, so that each scan is embedded once for all tests."""
-    return tmp_path_factory.mktemp("maps")
+    return Path(os.environ["ANATEMB_CACHE"])
 
 
 @pytest.fixture(scope="session")
