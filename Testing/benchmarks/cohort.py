@@ -1,4 +1,4 @@
-"""Measure cohorts of many scans: memory and speed of a run, search times, file sizes, effect of map compression.
+"""Measure cohorts of many scans: memory and speed of a run, file sizes, search times.
 
 python Testing/benchmarks/cohort.py WORK [--scans 1000] [--real DIR] [--steps data,run,...]
 
@@ -20,27 +20,20 @@ import threading
 import time
 from collections import Counter
 from contextlib import closing
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
 import numpy as np
 import psutil
 
-from AnatomicalEmbedding.cohort.facts import make_facts
-from AnatomicalEmbedding.cohort.index import refresh
 from AnatomicalEmbedding.cohort.manifest import EMBEDDED
 from AnatomicalEmbedding.cohort.search import Search, one_mention
-from AnatomicalEmbedding.cohort.store import MANIFEST_NAME, Store, map_path
-from AnatomicalEmbedding.embedding.inference import load_model
-from AnatomicalEmbedding.embedding.map import EmbeddingMap
-from AnatomicalEmbedding.matching.match import match
+from AnatomicalEmbedding.cohort.store import MANIFEST_NAME, Store
 from AnatomicalEmbedding.matching.query import read_query
 from AnatomicalEmbedding.phantom import make_phantom
-from AnatomicalEmbedding.scan.sources import Source
 from AnatomicalEmbedding.scan.volume import Volume
 
-STEPS = ("data", "run", "find", "many", "find_many", "loss")
+STEPS = ("data", "run", "find")
 _PATIENTS = 24
 _REAL_EVERY = 8  # of the real scans, so that most of the run is many small ones
 _PART_MM = (210.0, 210.0, 110.0)
@@ -156,47 +149,12 @@ def run_once(work: Path, workers: int = 2) -> dict:
     }  # fmt: skip
 
 
-def make_many(work: Path, real: Path | None, count: int = 1000) -> dict:
-    """A store of that many maps: those of real scans (without them, of all) in the store `a`, again and again."""
-    with closing(Store(work / "a")) as store:
-        rows = [
-            row for row in store.manifest.rows(EMBEDDED) if real is None or "part_" not in row.path
-        ]
-    shutil.rmtree(work / "many", ignore_errors=True)
-    with closing(Store(work / "many", create=True)) as many:
-        many.manifest.set_about(Store(work / "a").manifest.about)
-        sources = [
-            Source(f"{rows[n % len(rows)].path}#{n}", "", (), True, n, n) for n in range(count)
-        ]  # no such files: searching does not read them
-        many.manifest.add(sources)
-        for n, row in enumerate(many.manifest.rows()):
-            found = EmbeddingMap.load(map_path(work / "a", rows[n % len(rows)].scan_hash))
-            found = replace(
-                found, provenance=replace(found.provenance, scan_hash=f"{n:040x}"[::-1])
-            )
-            facts = make_facts(found)
-            target = map_path(work / "many", facts["scan_hash"])
-            found.save(target)
-            size = target.stat().st_size
-            many.manifest.finish(
-                row.id, EMBEDDED, scan_hash=facts["scan_hash"], sha256="", size=size, facts=facts
-            )
-        start = time.perf_counter()
-        refresh(many)
-        index = sum(path.stat().st_size for path in (work / "many" / "index").glob("*"))
-        return {
-            "maps": count, "of": len(rows), "index_seconds": round(time.perf_counter() - start, 1),
-            "index_mb": round(index / 2**20),
-            "mb_a_map": round(sum(size for _, size in many.manifest.map_files().values()) / count / 2**20, 2),
-        }  # fmt: skip
-
-
-def time_find(work: Path, name: str) -> dict:
+def time_find(work: Path) -> dict:
     """Warm: in one process, the second time. Cold: a new process, pages of the files dropped where that is possible.
 
     Seconds, and in brackets those of the processor alone, which other programs hardly change.
     """
-    folder = work / name
+    folder = work / "a"
     with closing(Store(folder)) as store:
         row = next(iter(store.manifest.rows(EMBEDDED)))
         search = Search(store)
@@ -247,52 +205,6 @@ def time_find(work: Path, name: str) -> dict:
     return {"maps": len(found), "seconds": times, "load": os.getloadavg()[0]}
 
 
-def measure_loss(work: Path, real: Path) -> dict:
-    """Answers by maps from files and by maps in memory, in pairs of dev scans; and lung landmarks of one patient."""
-    model = load_model()
-    rng = np.random.default_rng(0)
-    names = (
-        "ts_example",
-        "ircad_p01",
-        "ircad_p17",
-        "elastix_lung_baseline",
-        "elastix_lung_followup",
-        "segthor_05",
-    )
-    paths = [path for name in names for path in real.glob(f"dev/{name}.nii.gz")]
-    maps = {path.name: model.embed(Volume.read(path)) for path in paths}
-    small = {}
-    moved = []
-    for name, embedding in maps.items():
-        path = work / "loss" / f"{name}.map.safetensors"
-        embedding.save(path)
-        small[name] = EmbeddingMap.load(path)
-    for one in maps:
-        cells = maps[one].body_index.numpy()
-        cells = cells[rng.choice(len(cells), 40, replace=False)] + rng.uniform(-0.5, 0.5, (40, 3))
-        points = cells @ maps[one].cell_to_ras[:3, :3].T + maps[one].cell_to_ras[:3, 3]
-        points = points[maps[one].contains(points)]
-        for other in maps:
-            if other != one:
-                whole = match(maps[one], points, maps[other])
-                packed = match(small[one], points, small[other])
-                kept = whole.status != "absent"
-                moved.append(np.linalg.norm(whole.points_ras - packed.points_ras, axis=1)[kept])
-    moved = np.concatenate(moved)
-    result = {"pairs": len(maps) * (len(maps) - 1), "points": len(moved), "moved_mm": {
-        "median": round(float(np.median(moved)), 3), "p95": round(float(np.percentile(moved, 95)), 2)}}  # fmt: skip
-    lists = sorted(real.glob("dev/elastix_lung_*.landmarks.json"))
-    if len(lists) == 2:
-        every = [json.loads(path.read_text())["points"] for path in lists]
-        a, b = (np.array([each[name] for name in every[0] if name in every[1]]) for each in every)
-        one = "elastix_lung_baseline.nii.gz"
-        other = "elastix_lung_followup.nii.gz"
-        for kind, held in (("memory", maps), ("file", small)):
-            error = np.linalg.norm(match(held[one], a, held[other]).points_ras - b, axis=1)
-            result[f"lung_median_error_mm_{kind}"] = round(float(np.median(error)), 3)
-    return result
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("work", type=Path)
@@ -304,10 +216,7 @@ def main() -> None:
     steps = {
         "data": lambda: make_data(work / "data", options.scans, options.real),
         "run": lambda: run_once(work),
-        "many": lambda: make_many(work, options.real),
-        "find": lambda: time_find(work, "a"),
-        "find_many": lambda: time_find(work, "many"),
-        "loss": lambda: measure_loss(work, options.real) if options.real else {},
+        "find": lambda: time_find(work),
     }
     path = work / "figures.json"
     for name in options.steps.split(","):

@@ -1,8 +1,8 @@
 """Measure expected errors and probabilities on scans of a source that the calibration does not contain.
 
-    python Testing/benchmarks/confidence_by_source.py LABELLED... --scans SCANS... [--model auto] [--matches FILE.npz]
+    python Testing/benchmarks/confidence_by_source.py LABELLED... --scans SCANS... [--model auto]
 
-The source of a scan is the beginning of its file name, up to a digit, "-" or "_". For each source, a calibration is
+For each source, a calibration is
 made as `anatemb calibrate` makes it: from matches between labelled scans of the other sources, from deformed scans of
 the other sources, and from synthetic patients. This calibration is then tested on the matches whose target belongs to
 the source that was left out. Landmarks that can be derived from outlines are matched, too.
@@ -17,14 +17,13 @@ from pathlib import Path
 
 import numpy as np
 from evaluations.outline_points import derive_landmarks
-from orientation import source_of
 
 from AnatomicalEmbedding import Volume, load_model
 from AnatomicalEmbedding.embedding.calibration import Calibration
 from AnatomicalEmbedding.embedding.inference import Model
 from AnatomicalEmbedding.evaluation.confidence import Judged, summarise_confidence
 from AnatomicalEmbedding.matching.confidence import EVIDENCE, judge
-from AnatomicalEmbedding.structures.labelled_scans import Case, list_scans, load_case
+from AnatomicalEmbedding.structures.labelled_scans import Case, list_scans, load_case, source_of
 from AnatomicalEmbedding.training.calibrate import (
     BENT,
     LABELLED,
@@ -87,31 +86,6 @@ def tried(trials: Iterable[Trial]) -> list[Tried]:
     ]
 
 
-def write_matches(path: Path, kinds: Iterable[list[Tried]]) -> None:
-    """Everything that was tried, so that calibrations can be compared without matching again."""
-    arrays: dict[str, np.ndarray] = {}
-    for kind, of in enumerate(kinds):
-        for n, each in enumerate(of):
-            arrays[f"{kind} {n:05d} evidence"] = each.outcomes.evidence
-            arrays[f"{kind} {n:05d} errors"] = each.outcomes.errors_mm
-            arrays[f"{kind} {n:05d} about"] = np.array(
-                [each.template, each.target, str(int(each.whole)), *each.groups]
-            )
-    np.savez(path, **arrays)
-
-
-def read_matches(path: Path) -> list[list[Tried]]:
-    kinds: list[list[Tried]] = [[], [], []]
-    with np.load(path) as file:
-        for key in sorted(key[: -len(" about")] for key in file.files if key.endswith(" about")):
-            template, target, whole, *groups = file[f"{key} about"].tolist()
-            outcomes = Outcomes(file[f"{key} evidence"], file[f"{key} errors"])
-            kinds[int(key[0])].append(
-                Tried(outcomes, template, target, np.array(groups), whole == "1")
-            )
-    return kinds
-
-
 def judged(of: list[Tried], calibration: Calibration) -> Judged:
     """What the calibration says of the matches."""
     every = Outcomes.joined(each.outcomes for each in of)
@@ -150,24 +124,16 @@ def main() -> None:
         "--scans", nargs="*", type=Path, default=[], help="folders of scans to be bent as well"
     )
     parser.add_argument("--model", default="auto")
-    parser.add_argument(
-        "--matches", type=Path, help="matches of an earlier run; written where it is not there"
-    )
     options = parser.parse_args()
     model = load_model(options.model, "cpu")
-    if options.matches and options.matches.exists():
-        labelled, bent, phantoms = read_matches(options.matches)
-    else:
-        paths = {
-            path.name: path
-            for folder in [*options.labelled, *options.scans]
-            for path in list_scans(folder)
-        }
-        labelled = tried(labelled_trials(labelled_cases(options.labelled), model.embed, CLICKED))
-        bent = tried(bent_trials((Volume.read(path) for path in paths.values()), model.embed))
-        phantoms = tried(phantom_trials(_PATIENTS, model.embed, CLICKED))
-        if options.matches:
-            write_matches(options.matches, (labelled, bent, phantoms))
+    paths = {
+        path.name: path
+        for folder in [*options.labelled, *options.scans]
+        for path in list_scans(folder)
+    }
+    labelled = tried(labelled_trials(labelled_cases(options.labelled), model.embed, CLICKED))
+    bent = tried(bent_trials((Volume.read(path) for path in paths.values()), model.embed))
+    phantoms = tried(phantom_trials(_PATIENTS, model.embed, CLICKED))
     print(
         f"trials: {len(labelled)} labelled, {len(bent)} bent, {len(phantoms)} synthetic", flush=True
     )

@@ -38,7 +38,6 @@ train)
     anatemb evaluate landmarks "$KEEP/dev" --model "$OUT/weights.safetensors" | tee "$OUT/landmarks.txt"
     python3 Testing/benchmarks/evaluate.py phantoms --model "$OUT/weights.safetensors" | tee "$OUT/phantoms.txt"
     python3 Testing/benchmarks/speed.py | tee "$OUT/speed.txt"
-    python3 Testing/benchmarks/training.py --steps 40 | tee "$OUT/training.txt"
     ;;
 refine)
     steps=$2

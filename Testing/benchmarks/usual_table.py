@@ -1,15 +1,25 @@
-"""Measures the table of usual places and volumes, `Resources/Structures/usual.csv`, in the labels of many patients."""
+"""Measure the table of usual places and volumes, `Resources/Structures/usual.csv`, in the labels of many patients.
 
+python Testing/benchmarks/usual_table.py FOLDER... -o usual.csv
+
+Each folder holds NAME.seg.nii.gz with NAME.labels.json; all labels must be right.
+"""
+
+import argparse
 import csv
 import io
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 
 from AnatomicalEmbedding.anatomy.names import known_name
-from AnatomicalEmbedding.audit.measuring import MeasuredLabel
-from AnatomicalEmbedding.audit.usual import Frame, Usual, fit_frame
+from AnatomicalEmbedding.audit.dataset import list_entries, read_entry_labels
+from AnatomicalEmbedding.audit.measuring import MeasuredLabel, measure_labels
+from AnatomicalEmbedding.audit.usual import Frame, Usual, fit_frame, load_usual
+from AnatomicalEmbedding.resources import resource
 from AnatomicalEmbedding.structures.label_names import reason_left_out
+from AnatomicalEmbedding.words.atlas import Atlas
 
 _COLUMNS = (
     "name", "patients", "r", "a", "s", "spread_r", "spread_a", "spread_s", "volume_ml", "volume_spread", "gap_mm",
@@ -19,6 +29,16 @@ _ROUNDS = 4
 # spreads that count as this many patients
 _POOLED_MM, _POOLED_VOLUME, _POOLED_AS = np.array([8.0, 9.0, 13.0]), 0.45, 6
 _LEAST_MM, _LEAST_VOLUME = np.array([4.0, 4.0, 5.0]), 0.2
+
+
+def first_places() -> dict[str, np.ndarray]:
+    """The mean place of each structure in the shipped atlas, or in the shipped table, (3,) body coordinates."""
+    places = dict(zip(load_usual().names, load_usual().places, strict=True))
+    atlas = Atlas.load(resource("Atlas") / "ct-open.atlas.npz")
+    for name, occupancy in atlas.occupancies.items():
+        points, weight = occupancy.points_mm()
+        places[name] = (points * weight[:, None]).sum(axis=0)
+    return places
 
 
 def make_table(
@@ -103,3 +123,22 @@ def to_csv(usual: Usual) -> str:
     for name, count, row in zip(usual.names, usual.patients, np.column_stack(numbers), strict=True):
         writer.writerow([name, int(count), *(f"{x:.4g}" for x in row)])
     return text.getvalue()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folders", type=Path, nargs="+")
+    parser.add_argument("-o", "--output", type=Path, required=True)
+    options = parser.parse_args()
+    bodies = {
+        f"{folder.name}/{entry.name}": measure_labels(read_entry_labels(entry))
+        for folder in options.folders
+        for entry in list_entries(folder)
+    }
+    options.output.write_text(to_csv(make_table(bodies, first_places())), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

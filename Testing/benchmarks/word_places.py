@@ -1,6 +1,6 @@
-"""Measure places found by words: on labelled scans, and on phrases about lesions from radiologists (LesaNet).
+"""Measure places found by words on labelled scans.
 
-    python Testing/benchmarks/word_places.py DEV [--phrases lesanet_phrases.json --ontology lesanet_ontology.csv]
+    python Testing/benchmarks/word_places.py DEV
 
 IOR (inside organ ratio) and NVD (nearest voxel distance) are defined by Grujicic et al. 2020. Their data differ from
 ours, so the figures cannot be compared with those of their paper.
@@ -9,8 +9,6 @@ ours, so the figures cannot be compared with those of their paper.
 from __future__ import annotations
 
 import argparse
-import csv
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +19,7 @@ from AnatomicalEmbedding.anatomy.names import SIDES, VERTEBRAE, whole_name
 from AnatomicalEmbedding.anatomy.terms import load_terms
 from AnatomicalEmbedding.scan.label_map import LabelMap
 from AnatomicalEmbedding.structures.labelled_scans import load_cases
-from AnatomicalEmbedding.words import Place, PlaceFinder, parse
+from AnatomicalEmbedding.words import Place, PlaceFinder
 
 GROUPS = ("organs", "vessels", "muscles", "bones", "vertebrae", "ribs", "all")
 _LEAST_ML = 0.1
@@ -111,50 +109,12 @@ def _share_in(finder: PlaceFinder, place: Place, share: float, ras: np.ndarray) 
     return float(inner[k, j, i].sum() / len(ras))
 
 
-def score_phrases(phrases: Path, ontology: Path) -> str:
-    """Share of phrases of which some place that readers gave is found, and all of the most specific ones.
-
-    A place of LesaNet counts as found by any reading of its name, or by a part or whole of that.
-    """
-    terms = load_terms()
-    rows = {
-        row["term"]: row
-        for row in csv.DictReader(ontology.open(encoding="utf-8"))
-        if row["class"] == "bodypart"
-    }
-    above = {
-        name: {each.strip() for each in row["parents"].split("|")} for name, row in rows.items()
-    }
-    meaning = {
-        name: {place for mention in parse(name) for place in mention.places} for name in rows
-    }
-    some = []
-    every = []
-    for phrase in json.loads(phrases.read_text("utf-8")):
-        found = {place for mention in parse(phrase["text"]) for place in mention.places}
-        wholes = {whole for place in found for whole in terms.ancestors(place)}
-        given = [name for name in phrase["expanded_terms"] if meaning.get(name)]
-        met = {
-            n: any(m in found | wholes or found & set(terms.ancestors(m)) for m in meaning[n])
-            for n in given
-        }
-        specific = [name for name in given if not any(name in above[other] for other in given)]
-        if given:
-            some.append(any(met.values()))
-            every.append(all(met[name] for name in specific))
-    return f"phrases: {len(some)}, some right place {np.mean(some):.1%}, every most specific one {np.mean(every):.1%}"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("folder", type=Path)
-    for name in ("phrases", "ontology"):
-        parser.add_argument(f"--{name}", type=Path)
     options = parser.parse_args()
-    if options.phrases:
-        print(score_phrases(options.phrases, options.ontology))
     model = load_model("auto", "cpu")
     results: list[PlaceResult] = []
     for case in load_cases(options.folder):
