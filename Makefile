@@ -12,7 +12,7 @@ PARALLEL := -n 2 --dist loadfile
 # these run in an environment of their own
 NO_VIEWS := --ignore=Testing/views --ignore=Testing/viewer
 
-.PHONY: demo view test test-long test-oldest test-slicer bench-slicer coverage system lint bench weights docs docs-pictures package sbom clean
+.PHONY: demo view test test-long test-oldest test-slicer coverage system lint bench weights docs docs-pictures package sbom clean
 
 demo: $(VENV)/run.stamp
 	$(BIN)/anatemb demo -o demo-output
@@ -42,11 +42,8 @@ test-oldest: $(OLDEST)/stamp
 ifneq ($(SLICER),)
 test-slicer: package
 	$(BIN)/python Testing/in_slicer/run.py "$(SLICER)" $(SCENARIOS) --package dist
-
-bench-slicer:
-	$(PYTHON) Testing/in_slicer/run.py "$(SLICER)" --bench
 else
-test-slicer bench-slicer:
+test-slicer:
 	@$(PYTHON) Testing/in_slicer/run.py
 endif
 
@@ -64,11 +61,9 @@ package: $(VENV)/dev.stamp
 	$(BIN)/python tools/make_zip.py -o dist
 
 # make bench DATA=folder-of-labelled-scans also measures accuracy beside the peers, and confidence: an hour on two cores
-bench: $(VENV)/bench.stamp $(VENV)/dev.stamp $(VIEWS)/stamp
+bench: $(VENV)/bench.stamp $(VENV)/dev.stamp
 	$(BIN)/python Testing/benchmarks/speed.py
 	QT_QPA_PLATFORM=offscreen $(BIN)/python Testing/benchmarks/slicer_modules.py
-	$(VIEWS)/bin/python Testing/benchmarks/viewer_speed.py
-	$(BIN)/python Testing/benchmarks/cohort.py build/cohort
 ifdef DATA
 	$(BIN)/python Testing/benchmarks/compare.py landmarks $(DATA) --each-effort
 	$(BIN)/anatemb evaluate confidence $(DATA)

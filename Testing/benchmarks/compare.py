@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--peers",
         choices=("all", "fast"),
         default="all",
-        help="fast: without elastix B-spline, SyN and ConvexAdam",
+        help="fast: without elastix B-spline and SyN",
     )
     parser.add_argument(
         "--each-effort", action="store_true", help="landmarks: also the other efforts of matching"

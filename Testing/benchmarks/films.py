@@ -1,30 +1,25 @@
 """Measure matching in chest films (JSRT, 166 landmarks each), and from CTs to films.
 
-    python Testing/benchmarks/films.py jsrt DATA/xray/jsrt170.npz [--model FILE] [--sam FILE] [--affine] [--spline]
+    python Testing/benchmarks/films.py jsrt DATA/xray/jsrt170.npz [--model FILE]
     python Testing/benchmarks/films.py projections DATA [--model FILE]
 
 jsrt: 50 films, drawn once, are the targets; five other films are the templates, one by one, then all five at once
-(median of the five answers). --sam measures weights of the recipe sam-paper-2d, --affine and --spline elastix in the
-same run, the spline with the first template only. projections: points of unseen CTs and synthetic patients in their
+(median of the five answers). projections: points of unseen CTs and synthetic patients in their
 projected films, and back. Point error: distance of each answer from its landmark. Curve error: from its contour.
 """
 
 import argparse
-import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
 from AnatomicalEmbedding.embedding.inference import Model, load_model
 from AnatomicalEmbedding.embedding.map import EmbeddingMap
-from AnatomicalEmbedding.embedding.models.convolution import fold_norms
-from AnatomicalEmbedding.embedding.models.registry import find_weights
 from AnatomicalEmbedding.films.patient import ProjectedCT
 from AnatomicalEmbedding.films.projection import Tissue, film_of, random_beam
 from AnatomicalEmbedding.matching.status import ABSENT
-from AnatomicalEmbedding.papers.sam.matching import describe, find_points
 from AnatomicalEmbedding.phantom import make_phantom
 from AnatomicalEmbedding.registration.films import FilmPair
 from AnatomicalEmbedding.relations.one_patient import MappedScan
@@ -39,7 +34,6 @@ UNSEEN = (
     "train/lung1_002",
 )  # fmt: skip
 PHANTOM_SEEDS = range(90_000, 90_004)
-SPLINE_MM = 20.0
 Finder = Callable[[int, int], np.ndarray]  # numbers of template and target -> (166, 3) RAS mm
 
 
@@ -117,91 +111,29 @@ def ours(data: Jsrt, model: Model) -> tuple[Finder, Callable[[], str]]:
     )
 
 
-def sam(data: Jsrt, weights: str) -> tuple[Finder, Callable[[], str]]:
-    """Match as Yan 2022: the most similar global and local descriptor of the whole film."""
-    network = fold_norms(find_weights(weights).network).eval()
-    return embedding_finder(data, lambda film: describe(network, film), find_points)
-
-
-def elastix(data: Jsrt, kinds: Sequence[str]) -> tuple[Finder, Callable[[], str]]:
-    import itk
-
-    seconds = []
-
-    def image(number: int):
-        made = itk.GetImageFromArray(data.images[number].astype(np.float32))
-        made.SetSpacing([PIXEL_MM, PIXEL_MM])
-        return made
-
-    def find(template: int, target: int) -> np.ndarray:
-        start = time.process_time()
-        settings = itk.ParameterObject.New()
-        for kind in kinds:
-            spacing = (SPLINE_MM,) if kind == "bspline" else ()
-            settings.AddParameterMap(settings.GetDefaultParameterMap(kind, 4, *spacing))
-        with tempfile.TemporaryDirectory() as folder:
-            method = itk.ElastixRegistrationMethod.New(image(template), image(target))
-            method.SetParameterObject(settings)
-            method.SetOutputDirectory(folder)
-            method.SetNumberOfThreads(1)
-            method.UpdateLargestPossibleRegion()
-            points = Path(folder, "points.txt")
-            pixels = np.nan_to_num(data.points[template]) * PIXEL_MM
-            points.write_text(f"point\n{len(pixels)}\n" + "".join(f"{x} {y}\n" for x, y in pixels))
-            carry = itk.TransformixFilter.New(image(target))
-            carry.SetTransformParameterObject(method.GetTransformParameterObject())
-            carry.SetFixedPointSetFileName(str(points))
-            carry.SetOutputDirectory(folder)
-            carry.UpdateLargestPossibleRegion()
-            lines = Path(folder, "outputpoints.txt").read_text().splitlines()
-        places = [line.split("OutputPoint = [")[1].split("]")[0].split() for line in lines]
-        seconds.append(time.process_time() - start)
-        found = np.array(places, dtype=float) / PIXEL_MM
-        return transform_points(data.matrix, np.column_stack([found, np.zeros(len(found))]))
-
-    return find, lambda: f"{np.mean(seconds):.2f} s"
-
-
 def measure_jsrt(options: argparse.Namespace) -> None:
     data = Jsrt(options.data)
-    methods = {"ours": (*ours(data, load_model(options.model)), TEMPLATES)}
-    if options.sam:
-        methods["sam-paper-2d"] = (*sam(data, options.sam), TEMPLATES)
-    if options.affine:
-        methods["elastix affine"] = (*elastix(data, ("affine",)), TEMPLATES)
-    if options.spline:
-        methods["elastix B-spline"] = (*elastix(data, ("affine", "bspline")), 1)
-    methods["no registration"] = (
-        lambda template, target: data.landmarks(template),
-        lambda: "0 s",
-        TEMPLATES,
-    )
+    methods = {
+        "ours": ours(data, load_model(options.model)),
+        "no registration": (lambda template, target: data.landmarks(template), lambda: "0 s"),
+    }
     print("| method | templates | point mean | point median | curve mean | curve median | CPU |")
     print("|---|---|---|---|---|---|---|")
-    for name, (find, seconds, count) in methods.items():
-        answered = {(a, b): find(a, b) for b in data.tests for a in data.templates[:count]}
+    for name, (find, seconds) in methods.items():
+        answered = {(a, b): find(a, b) for b in data.tests for a in data.templates}
         single = []
-        for template in data.templates[:count]:
+        for template in data.templates:
             errors = [data.errors(answered[template, test], test) for test in data.tests]
             single.append(np.stack(errors, axis=1))
             report(name, f"film {template}", single[-1], "")
-        report(name, f"one (mean of {count})", np.concatenate(single, axis=1), seconds())
-        if count > 1:
-            joined = [
-                np.nanmedian([answered[a, b] for a in data.templates], axis=0) for b in data.tests
-            ]
-            every = np.stack(
-                [data.errors(found, b) for found, b in zip(joined, data.tests, strict=True)], axis=1
-            )
-            report(name, "five at once", every, "")
-            if name in ("ours", "sam-paper-2d"):
-                for group, of in enumerate(data.names):
-                    report(
-                        name,
-                        f"one, {of}",
-                        np.concatenate(single, axis=1)[:, :, data.group == group],
-                        "",
-                    )
+        report(name, f"one (mean of {TEMPLATES})", np.concatenate(single, axis=1), seconds())
+        joined = [
+            np.nanmedian([answered[a, b] for a in data.templates], axis=0) for b in data.tests
+        ]
+        every = np.stack(
+            [data.errors(found, b) for found, b in zip(joined, data.tests, strict=True)], axis=1
+        )
+        report(name, "five at once", every, "")
 
 
 def report(name: str, templates: str, errors: np.ndarray, seconds: str) -> None:
@@ -297,11 +229,6 @@ def main() -> None:
     parser.add_argument("kind", choices=("jsrt", "projections"))
     parser.add_argument("data", type=Path)
     parser.add_argument("--model", default="film-open")
-    parser.add_argument(
-        "--sam", metavar="FILE", help="weights that the recipe sam-paper-2d trained"
-    )
-    parser.add_argument("--affine", action="store_true")
-    parser.add_argument("--spline", action="store_true")
     options = parser.parse_args()
     {"jsrt": measure_jsrt, "projections": measure_projections}[options.kind](options)
 

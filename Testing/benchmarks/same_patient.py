@@ -1,9 +1,9 @@
 """Measure the correspondence of two scans of one patient, and learn its calibration.
 
-    python Testing/benchmarks/same_patient.py pairs | strangers | copies | treated | calibrate DATA
+    python Testing/benchmarks/same_patient.py pairs | strangers | copies | calibrate DATA
 
 pairs: all pairs of scans of one patient. strangers: 40 pairs of different patients, of one region each. copies: later
-copies of 12 scans, whose truth is known (`known_pairs`). treated: lesions that shrank or grew and look different.
+copies of 12 scans, whose truth is known (`known_pairs`).
 calibrate: writes same-patient.calibration.safetensors from copies of the training scans. DATA: folder with the folders
 dev, train and kbp.
 """
@@ -37,7 +37,7 @@ from AnatomicalEmbedding.scan.volume import Volume
 from AnatomicalEmbedding.training.calibrate import Outcomes, grow_forest
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
-from evaluations.known_pairs import CHANGED, SAME, KnownPair, make_pair, make_treated
+from evaluations.known_pairs import CHANGED, SAME, KnownPair, make_pair
 
 COPIED = (
     "elastix_lung_baseline", "ircad_p01", "ircad_p17", "kbp_pt_4", "kbp_pt_34", "mirp_LUNG1-001", "pelvicref002",
@@ -64,10 +64,9 @@ REGIONS = (
      "kbp_pt_222 kbp_pt_306 hnchus052 acrinflt001_t2"),
 )  # fmt: skip
 _PAIR_SEED = 51
-TREATED = ("hcc006", "ircad_p17", "waw0697_eqp", "crlm1006", "segthor_35", "aapm_L506")
 _POINTS, _POINTS_A_BALL = 400, 8
 _CHANGED_WEIGHT = 0.35  # of all points in changed tissue, relative to all other points
-_TEST_SEED, _TRAINING_SEED, _TREATED_SEED = 5000, 100, 700
+_TEST_SEED, _TRAINING_SEED = 5000, 100
 
 
 class Scans:
@@ -172,30 +171,6 @@ def _landmark_errors(scans: Scans, names: tuple[str, str], found: Correspondence
     errors = np.concatenate([_errors(a, t) for a, t in zip(answers, (second, first), strict=True)])
     expected = np.concatenate([each.expected_error_mm for each in answers])
     return f"{_summary(errors)}; stated {expected.mean():.2f} mm"
-
-
-def treated(scans: Scans) -> Iterator[str]:
-    """Measure the true and the stated errors at the centres of treated lesions, in both directions."""
-    joined = []
-    for number, name in enumerate(TREATED):
-        known, later, first = make_treated(scans.read(name), _TREATED_SEED + number)
-        found, _ = scans.registered(known.original, known.copy)
-        answers = found.points(first), found.inverse().points(later)
-        errors = np.concatenate(
-            [_errors(a, t) for a, t in zip(answers, (later, first), strict=True)]
-        )
-        stated = np.concatenate([each.expected_error_mm for each in answers])
-        joined.append(np.stack([errors, stated]))
-        yield f"{name}: {_stated(joined[-1])}"
-    yield f"all: {_stated(np.concatenate(joined, axis=1))}"
-
-
-def _stated(values: np.ndarray) -> str:
-    errors, stated = values
-    return (
-        f"{len(errors)} places, error mean {errors.mean():.1f}, p90 {np.percentile(errors, 90):.1f} mm; stated mean "
-        f"{stated.mean():.1f} mm; error above twice the stated error {np.mean(errors > 2 * stated):.0%}"
-    )
 
 
 def copies(scans: Scans) -> Iterator[str]:
@@ -321,7 +296,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    kinds = {each.__name__: each for each in (pairs, strangers, copies, treated, calibrate)}
+    kinds = {each.__name__: each for each in (pairs, strangers, copies, calibrate)}
     parser.add_argument("kind", choices=kinds)
     parser.add_argument("folder", type=Path, metavar="DATA")
     options = parser.parse_args(arguments)

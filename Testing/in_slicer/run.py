@@ -2,7 +2,6 @@
 
     python Testing/in_slicer/run.py path/to/Slicer                # all
     python Testing/in_slicer/run.py path/to/Slicer tutorial align # some
-    python Testing/in_slicer/run.py path/to/Slicer --bench        # measure, and write figures.md and figures.json
     python Testing/in_slicer/run.py path/to/Slicer --pictures     # make the pictures of README and docs
 
 The script needs only Python 3.11. Without a path to 3D Slicer, all scenarios are skipped with a message. On Linux
@@ -22,7 +21,6 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from slicer_figures import as_markdown, startup_figures
 from slicer_process import (
     LIMIT_SECONDS,
     ROOT,
@@ -36,7 +34,7 @@ from slicer_process import (
 
 HERE = Path(__file__).resolve().parent
 SCENARIOS = HERE / "scenarios"
-_BENCH_LIMIT_SECONDS = 3600.0
+_PICTURES_LIMIT_SECONDS = 3600.0
 _NO_SLICER = (
     "The scenarios were skipped: name a Slicer, as in make test-slicer SLICER=path/to/Slicer."
 )
@@ -179,7 +177,6 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument(
         "--install", action="store_true", help="first install PyTorch into this Slicer"
     )
-    parser.add_argument("--bench", action="store_true", help="measure instead")
     parser.add_argument(
         "--pictures", action="store_true", help="take the pictures of README and docs instead"
     )
@@ -199,7 +196,7 @@ def main(words: list[str] | None = None) -> int:
     place = Place(slicer, asked.output.resolve(), _newest(asked.package), asked.limit)
     if asked.pictures:
         return pictures(place)
-    return bench(place) if asked.bench else test(place, asked.names)
+    return test(place, asked.names)
 
 
 def test(place: Place, names: list[str]) -> int:
@@ -218,23 +215,11 @@ def test(place: Place, names: list[str]) -> int:
     return int(any(each.outcome == FAILED for each in results))
 
 
-def bench(place: Place) -> int:
-    """Measure; 0 where everything could be measured."""
-    place = Place(place.slicer, place.output, place.package, max(place.limit, _BENCH_LIMIT_SECONDS))
-    result = run_scenario(Scenario.read(HERE / "bench.py"), place)
-    figures = result.figures | startup_figures(place)
-    (place.output / "figures.json").write_text(json.dumps(figures, indent=1), encoding="utf-8")
-    table = as_markdown(figures)
-    (place.output / "figures.md").write_text(table, encoding="utf-8")
-    print(table)
-    if result.outcome != PASSED:
-        print(summary([result]))
-    return int(result.outcome == FAILED)
-
-
 def pictures(place: Place) -> int:
     """Take the pictures of README and docs; 0 where all could be taken."""
-    place = Place(place.slicer, place.output, place.package, max(place.limit, _BENCH_LIMIT_SECONDS))
+    place = Place(
+        place.slicer, place.output, place.package, max(place.limit, _PICTURES_LIMIT_SECONDS)
+    )
     result = run_scenario(Scenario.read(HERE / "pictures.py"), place)
     for path in (place.output / "pictures").glob("[A-Z]*.png"):
         shutil.copy(path, ROOT / "Resources" / "Screenshots")

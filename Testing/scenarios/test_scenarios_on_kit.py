@@ -70,9 +70,9 @@ def start(kit, tmp_path, map_folder, monkeypatch):
         del slicer.dicomDatabase
 
 
-@pytest.mark.parametrize("path", [*SCENARIOS, IN_SLICER / "bench.py"], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
 def test_every_scenario_can_be_loaded(kit, path):
-    assert callable(load(path).run if path.parent.name == "scenarios" else load(path).run_scenes)
+    assert callable(load(path).run)
 
 
 @pytest.mark.parametrize("name", DRIVEN)

@@ -19,7 +19,6 @@ from AnatomicalEmbedding.structures.labelled_scans import Case
 from AnatomicalEmbedding.structures.locating import move_inside
 
 from .ants import AntsSyN
-from .convex_adam import ConvexAdam
 from .elastix import Elastix
 
 BODY_CENTRE = "body centre"
@@ -27,14 +26,12 @@ UNION = "union in body coordinates"
 ELASTIX_AFFINE = "elastix affine"
 ELASTIX_BSPLINE = "elastix affine + B-spline"
 ANTS_SYN = "ANTs SyN"
-CONVEX_ADAM = "elastix affine + ConvexAdam"
 PEERS = (BODY_CENTRE, ELASTIX_AFFINE, ELASTIX_BSPLINE, ANTS_SYN)
-REGISTRATION_PEERS = (ELASTIX_AFFINE, ELASTIX_BSPLINE, ANTS_SYN, CONVEX_ADAM)
+REGISTRATION_PEERS = (ELASTIX_AFFINE, ELASTIX_BSPLINE, ANTS_SYN)
 _PACKAGES = {
     ELASTIX_AFFINE: "itk-elastix",
     ELASTIX_BSPLINE: "itk-elastix",
     ANTS_SYN: "antspyx",
-    CONVEX_ADAM: "itk-elastix convexAdam",
 }
 
 _BODY_SPACING_MM = (4.0, 4.0, 4.0)
@@ -50,7 +47,6 @@ def make_peers(names: tuple[str, ...] = PEERS) -> tuple[dict[str, Matcher], tupl
         ELASTIX_AFFINE: Elastix,
         ELASTIX_BSPLINE: lambda: Elastix(deformable=True),
         ANTS_SYN: AntsSyN,
-        CONVEX_ADAM: ConvexAdam,
     }
     peers: dict[str, Matcher] = {}
     missing = []

@@ -5,7 +5,7 @@ that slide along the ribs. Noise, kernel, slices, contrast phase, lung density a
 vanish, grow and shrink, and fluid fills the back of a lung.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import SimpleITK as sitk
@@ -99,53 +99,6 @@ def make_pair(volume: Volume, seed: int, lesions: bool = True) -> KnownPair:
         balls,
         fluid,
     )
-
-
-def make_treated(
-    volume: Volume, seed: int, count: int = 6
-) -> tuple[KnownPair, np.ndarray, np.ndarray]:
-    """Make a copy in which lesions of soft tissue were treated: they shrank or grew, unevenly, and look different.
-
-    What is left of a lesion lies anywhere in the lesion. Afterwards it is necrotic, or full of bright contrast medium,
-    or looks as before.
-
-    Returns the pair without other changes of tissue, and the centres of the lesions, (n, 3) RAS mm, in the copy and in
-    the original.
-    """
-    known = make_pair(volume, seed, lesions=False)
-    rng = np.random.default_rng([seed, 23])
-    grid, body = patient_on_grid(known.copy, (_GRID_MM,) * 3, 1, 1)
-    depth = -sitk.GetArrayFromImage(_distance(body, _image(grid.hu.numpy(), grid.grid_to_ras)))
-    smooth = _smoothed(grid.hu.numpy().astype(float), 2 * _GRID_MM)
-    spots = np.argwhere((smooth > 0) & (smooth < 150) & (depth > 25))
-    before, after = (
-        sitk.Cast(each.to_sitk(), sitk.sitkFloat32) for each in (known.original, known.copy)
-    )
-    places: list[tuple[np.ndarray, np.ndarray]] = []
-    for spot in rng.permutation(spots):
-        centre = transform_points(grid.grid_to_ras, spot[None, ::-1])[0]
-        apart = [np.linalg.norm(centre - other) for _, other in places]
-        if len(places) == count or min(apart, default=np.inf) < 60:
-            continue
-        radius = float(rng.uniform(8, 20))
-        left = radius * float(rng.choice([rng.uniform(0.3, 0.8), 1.0, 1.3]))
-        way = rng.normal(size=3)
-        moved = centre + way / np.linalg.norm(way) * abs(radius - left)
-        truth = _through(known.transform, centre[None])[0]
-        if not known.original.contains(truth[None])[0] or not known.copy.contains(moved[None])[0]:
-            continue
-        value = float(rng.uniform(20, 110))
-        treated = float(rng.choice([value, rng.uniform(0, 25), rng.uniform(300, 1500)]))
-        before = _with_ball(before, truth, radius, value, 10.0, rng)
-        after = _with_ball(after, moved, left, treated, 0.1 * abs(treated) + 10, rng)
-        places.append((moved, truth))
-    volumes = (
-        replace(kept, voxels=np.round(sitk.GetArrayFromImage(image)).astype(np.int16))
-        for kept, image in ((known.original, before), (known.copy, after))
-    )
-    original, copy = volumes
-    later, first = (np.array(each).reshape(-1, 3) for each in zip(*places, strict=True))
-    return KnownPair(original, copy, known.transform), later, first
 
 
 def _turned_and_bent(volume: Volume, rng: np.random.Generator) -> list[sitk.Transform]:
