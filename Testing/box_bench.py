@@ -10,7 +10,6 @@ import vtk
 from polling import poll_until
 from scans import make_store, patient
 
-from AnatomicalEmbedding.scan.geometry import transform_points
 from AnatomicalEmbedding.structures.examples import KnownStructure, phantom_structures
 from AnatomicalEmbeddingLib.boxes.BoxLogic import BoxLogic
 from AnatomicalEmbeddingLib.boxes.BoxNodes import boxesIn
@@ -86,11 +85,6 @@ def add_segmentation(scene, number: int, volume, structures: dict[str, str], par
         image.SetGeometryFromImageToWorldMatrix(slicer.util.vtkMatrixFromArray(ijkToRas(volume)))
         node.AddSegmentFromBinaryLabelmapRepresentation(image, name)
     return node
-
-
-def known_in(number: int, structure: str, matrix: np.ndarray) -> np.ndarray:
-    """(n, 3) voxels of a structure of a patient who lies askew by `matrix`."""
-    return transform_points(matrix, truth(number)[structure].voxels_ras)
 
 
 class BoxBench:

@@ -4,15 +4,12 @@ python Testing/benchmarks/landmark_sets.py DIR
 
 DIR is a folder of labelled scans. For each structure of each scan, examples are drawn from the other scans at random,
 four times.
-Then, in one of the scans, the names of two structures at least 20 mm apart are exchanged: how often does the wrong
-example lose its say, and how far does it move the answer?
 """
 
 from __future__ import annotations
 
 import argparse
 from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -24,14 +21,13 @@ from AnatomicalEmbedding.landmarks.combination import combine
 from AnatomicalEmbedding.landmarks.landmark_set import (
     Landmark,
     LandmarkExample,
-    is_opposite,
 )
 from AnatomicalEmbedding.matching.match import Matches, join_matches, match_query
 from AnatomicalEmbedding.matching.query import query_from_text, query_to_text, read_query
 from AnatomicalEmbedding.structures.labelled_scans import Case, load_cases, source_of
 
 COUNTS = (1, 2, 3, 5, 10)
-_DRAWS, _EXCHANGES, _APART_MM = 4, 200, 20.0
+_DRAWS = 4
 Pairs = dict[str, dict[tuple[str, str], Matches]]  # structure -> (example, target) -> the answer
 
 
@@ -64,18 +60,6 @@ def main() -> None:
             )
             if len(values):
                 print(f"| {count} | {region} | {len(values)} | {summary(values)} |", flush=True)
-    print(
-        "| examples | scans like | wrong examples | named | right ones named | answer moved, mean / 95 % |"
-    )
-    for source in sorted({source_of(name) for name in cases}):
-        for count in COUNTS[2:]:
-            trials = np.array(list(exchanges(source, count, cases, pairs, rng)))
-            if len(trials):
-                named, wrong, moved_mm = trials.T
-                moved = f"{moved_mm.mean():.1f} / {np.percentile(moved_mm, 95):.1f}"
-                print(
-                    f"| {count} | {source} | {len(trials)} | {named.mean():.2f} | {wrong.mean():.3f} | {moved} |"
-                )
 
 
 def match_pairs(cases: dict[str, Case]) -> Pairs:
@@ -128,44 +112,6 @@ def answer(
         float(combined.expected_error_mm[0]),
         float(combined.probability[0]),
     )
-
-
-def exchanges(
-    source: str, count: int, cases: dict[str, Case], pairs: Pairs, rng: np.random.Generator
-) -> Iterator[tuple[float, float, float]]:
-    """Give, for each landmark with one wrong example: whether it was named, the share of right examples that were
-    named, and how far it moved the answer in another scan, mm."""
-    scans = [name for name in cases if source_of(name) == source]
-    structures = sorted({structure for name in scans for structure in cases[name].structures})
-    for _ in range(_EXCHANGES if len(structures) > 1 else 0):
-        right, wrong = rng.choice(structures, 2, replace=False)
-        usable = [name for name in scans if {right, wrong} <= cases[name].structures.keys()]
-        if len(usable) <= count:
-            continue
-        first, *others, target = rng.choice(usable, count + 1, replace=False).tolist()
-        labels = dict.fromkeys((first, *others), (right, wrong)) | {first: (wrong, right)}
-        places = {
-            name: np.array([cases[name].structures[label][0] for label in labels[name]])
-            for name in labels
-        }
-        if np.linalg.norm(np.diff(places[first], axis=0)) < _APART_MM:
-            continue
-        made = []
-        for example in labels:
-            errors, exchanged = {}, {}
-            for other in places.keys() - {example}:
-                answers = np.concatenate(
-                    [pairs[label][example, other].points_ras for label in labels[example]]
-                )
-                errors[other] = float(np.linalg.norm(answers[0] - places[other][0]))
-                ways = (np.diff(rows, axis=0)[0] for rows in (answers, places[other]))
-                exchanged[other] = (wrong,) if is_opposite(*ways, 1.0) else ()
-            made.append(LandmarkExample(example, tuple(places[example][0]), "", errors, exchanged))
-        weights = Landmark(right, tuple(made)).weights
-        rows = join_matches([pairs[labels[name][0]][name, target] for name in labels])
-        clean = combine(rows, np.arange(len(labels)) > 0)
-        moved = np.linalg.norm(combine(rows, weights).points_ras[0] - clean.points_ras[0])
-        yield float(weights[0] == 0), float((weights[1:] == 0).mean()), float(moved)
 
 
 def summary(values: np.ndarray) -> str:

@@ -4,8 +4,7 @@ python Testing/benchmarks/markups.py DIR [--trials 30]
 
 DIR is a folder of labelled scans. In each trial, the examples and the target are scans of one source (or synthetic
 patients), half of the trials each; lines and angles between the landmarks that all of them show are drawn at random.
-How often does the true value lie in the stated 90 % interval? Then: by how many degrees do planes of synthetic patients
-miss the true direction?
+How often does the true value lie in the stated 90 % interval?
 """
 
 from __future__ import annotations
@@ -20,11 +19,9 @@ import numpy as np
 
 from AnatomicalEmbedding import load_model
 from AnatomicalEmbedding.embedding.map import EmbeddingMap
-from AnatomicalEmbedding.landmarks.drawing import Drawing
 from AnatomicalEmbedding.landmarks.landmark_set import make_landmark_set
-from AnatomicalEmbedding.landmarks.markups import ANGLE, LINE, PLANE, Markup, measure, measurements
+from AnatomicalEmbedding.landmarks.markups import ANGLE, LINE, Markup, measure, measurements
 from AnatomicalEmbedding.phantom import make_phantom
-from AnatomicalEmbedding.phantom.patient import Phantom
 from AnatomicalEmbedding.scan.points import PointList
 from AnatomicalEmbedding.structures.labelled_scans import load_cases, source_of
 
@@ -41,7 +38,6 @@ class Scan:
     source: str
     embedding: EmbeddingMap
     places: dict[str, np.ndarray]
-    phantom: Phantom | None = None
 
 
 def main() -> None:
@@ -58,7 +54,6 @@ def main() -> None:
     for count in (1, 3, 5):
         rng = np.random.default_rng(count)
         rows = defaultdict(list)
-        normals: list[tuple[float, float]] = []
         for trial in range(options.trials):
             chosen = draw_scans(scans, count, trial % 2 == 0, rng)
             if chosen is None:
@@ -67,8 +62,6 @@ def main() -> None:
                 source = chosen[1].source
                 for group in ("all", source) if source == SYNTHETIC else ("all", "real", source):
                     rows[group, kind].append((error, margin))
-            if chosen[1].phantom is not None:
-                normals += plane_errors(*chosen, rng)
         for (group, kind), values in sorted(rows.items()):
             errors, margins = np.array(values).T
             print(
@@ -76,12 +69,6 @@ def main() -> None:
                 f"{margins.mean():.1f} | {(errors <= margins).mean():.2f} |",
                 flush=True,
             )
-        carried, unchanged = np.array(normals).T
-        print(
-            f"{count} examples, {len(carried)} planes of synthetic patients: {carried.mean():.1f} / "
-            f"{np.median(carried):.1f} degrees off; {unchanged.mean():.1f} / {np.median(unchanged):.1f} if they keep "
-            "the direction of an example"
-        )
 
 
 def load_scans(folder: Path) -> Iterator[Scan]:
@@ -95,7 +82,7 @@ def load_scans(folder: Path) -> Iterator[Scan]:
     for seed in _SEEDS:
         phantom = make_phantom(seed, spacing=_SPACING_MM, coverage_mm=_COVERAGE_MM)
         embedding = model.embed(replace(phantom.volume, name=f"patient {seed}"))
-        yield Scan(SYNTHETIC, embedding, dict(phantom.points_ras), phantom)
+        yield Scan(SYNTHETIC, embedding, dict(phantom.points_ras))
 
 
 def draw_scans(
@@ -142,49 +129,6 @@ def measure_trial(
         if measured.value is not None:
             true_value = measure(markup, np.array([target.places[name] for name in markup.labels]))
             yield markup.kind, abs(measured.value - float(true_value)), measured.margin
-
-
-def plane_errors(
-    examples: list[Scan], target: Scan, names: list[str], rng: np.random.Generator
-) -> Iterator[tuple[float, float]]:
-    """Give, for a plane of random direction at each landmark, its error in degrees, and the angle between the true
-    directions in the first example and in the target."""
-    normals_body = rng.standard_normal((len(names), 3))
-    planes = tuple(Markup(PLANE, name, (name,)) for name in names)
-    scans = []
-    for scan in examples:
-        points = PointList(tuple(names), [scan.places[name] for name in names])
-        edges = {
-            name: edges_across(true_normal(scan, scan.places[name], normal))
-            for name, normal in zip(names, normals_body, strict=True)
-        }
-        scans.append((scan.embedding, Drawing(points, planes, edges)))
-    landmark_set = make_landmark_set(scans)
-    drawing = landmark_set.draw(target.embedding, landmark_set.find(target.embedding))
-    for name, normal in zip(names, normals_body, strict=True):
-        expected = true_normal(target, target.places[name], normal)
-        first = true_normal(examples[0], examples[0].places[name], normal)
-        edges = drawing.edges_ras[name]
-        yield angle_between(np.cross(edges[0], edges[1]), expected), angle_between(first, expected)
-
-
-def true_normal(scan: Scan, place: np.ndarray, normal_body: np.ndarray) -> np.ndarray:
-    """Return the normal, in a synthetic patient, of a plane with a normal in the canonical body."""
-    steps = 5.0 * np.eye(3)
-    ends = [scan.phantom.to_body(place + sign * steps) for sign in (1, -1)]
-    return (ends[0] - ends[1]) @ normal_body
-
-
-def edges_across(normal: np.ndarray) -> np.ndarray:
-    """Return two edges of 80 mm at right angles to a normal, and none along it, (3, 3)."""
-    _, _, axes = np.linalg.svd(normal[None])
-    return np.array([80 * axes[1], 80 * axes[2], 0 * axes[0]])
-
-
-def angle_between(first: np.ndarray, second: np.ndarray) -> float:
-    """Return the angle between two directions, degrees, 0 to 90."""
-    cosine = abs(first @ second) / np.linalg.norm(first) / np.linalg.norm(second)
-    return float(np.degrees(np.arccos(min(cosine, 1.0))))
 
 
 if __name__ == "__main__":

@@ -4,13 +4,10 @@ import csv
 
 import pytest
 from dicom_series import write_ct_series
-from reported_patient import PRIOR
 
 from AnatomicalEmbedding.dicom.sr import read_any_points
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-from AnatomicalEmbedding.followup.export import export, sr_names
-from AnatomicalEmbedding.followup.lesions import Study
-from AnatomicalEmbedding.followup.record import FollowUp
+from AnatomicalEmbedding.followup.export import export
 from AnatomicalEmbedding.followup.record_file import read_record
 
 for needed in ("PIL", "jinja2", "highdicom"):
@@ -51,11 +48,3 @@ def test_when_nothing_can_be_written_it_is_an_error(record, tmp_path, kinds, sai
     with pytest.raises(AnatomicalEmbeddingError, match=said):
         export(record, tmp_path, kinds=kinds)
     assert not list(tmp_path.iterdir())
-
-
-def test_reports_of_one_day_have_names_of_their_own():
-    studies = [PRIOR, Study("again", "CT", PRIOR.date), Study("x", "a/../b c"), Study("y", "///")]
-    names = sr_names(FollowUp().with_studies(studies), "f")
-    assert list(names.values()) == [
-        "f-2024-01-15.sr.dcm", "f-2024-01-15_2.sr.dcm", "f-a-..-b-c.sr.dcm", "f-study.sr.dcm",
-    ]  # fmt: skip

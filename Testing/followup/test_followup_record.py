@@ -9,24 +9,15 @@ from record_steps import IDS, STUDIES, cell_of, proposals, records, steps, taken
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.followup.lesions import (
     MARKED,
-    NO_SIZE,
     NOT_VISIBLE,
     PROPOSED,
-    Finding,
     Guess,
-    Measurement,
 )
 from AnatomicalEmbedding.followup.record import FollowUp
 
 GUESS = Guess("matched", "a", 4.0, 0.9)
 AXIS = ((0.0, 0.0, 0.0), (10.0, 0.0, 0.0))
 SHORT = ((0.0, -3.0, 0.0), (0.0, 3.0, 0.0))
-
-
-def _proposed(empty: FollowUp, size: Measurement = NO_SIZE) -> FollowUp:
-    return empty.mark("a", (1, 2, 3)).propose(
-        "b", {"L1": Finding(PROPOSED, (5, 5, 5), GUESS, size)}
-    )
 
 
 @given(records(), steps)

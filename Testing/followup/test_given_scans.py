@@ -6,7 +6,7 @@ import pytest
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.followup.lesions import Study
-from AnatomicalEmbedding.followup.study_inputs import date_of, in_order, recognize
+from AnatomicalEmbedding.followup.study_inputs import in_order, recognize
 
 
 def content(name: str, number: int, day: date | None = None) -> Study:
@@ -110,12 +110,3 @@ def test_the_order_is_by_date_and_a_study_without_one_stays_behind_its_predecess
         studies, notes = in_order(known, others)
         assert "".join(study.key for study in studies) == keys
         assert "".join(notes).startswith(note)
-
-
-@pytest.mark.parametrize(
-    ("text", "day"),
-    [("20240229", date(2024, 2, 29)), ("2024.02.29", date(2024, 2, 29)), ("2024-02-29 ", date(2024, 2, 29)),
-     ("20230229", None), ("2024-0229", None), ("", None)],
-)  # fmt: skip
-def test_dates_of_dicom(text: str, day: date | None) -> None:
-    assert date_of(text) == day

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from record_steps import records
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
@@ -12,6 +12,7 @@ from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.record_file import from_json, read_record, to_json
 
 
+@settings(max_examples=30)
 @given(records())
 def test_a_record_comes_back_equal(record: FollowUp) -> None:
     assert from_json(json.loads(json.dumps(to_json(record), allow_nan=False))) == record

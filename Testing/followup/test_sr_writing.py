@@ -1,6 +1,5 @@
 """Test written structured reports: a DICOM checker accepts them, and unconfirmed entries are left out."""
 
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +8,6 @@ from dicom_series import write_ct_series
 from report_checks import check
 from reported_patient import CURRENT, PRIOR
 
-from AnatomicalEmbedding.anatomy.codes import site_codes, site_words
 from AnatomicalEmbedding.dicom.sr import read_any_points
 from AnatomicalEmbedding.dicom.sr_items import (
     IDENTIFIER,
@@ -101,13 +99,6 @@ def test_unconfirmed_places_are_left_out_and_reported(record, series, tmp_path):
     assert "UNCONFIRMED" not in str(report)
 
 
-def test_a_site_without_a_code_is_left_out_and_reported(record, series, tmp_path):
-    said = write_sr(
-        record.describe("L3", site="somewhere"), "prior", series["prior"], tmp_path / "report.dcm"
-    )
-    assert said == ("L3: its site 'somewhere' has no code and is not in the report.",)
-
-
 @pytest.mark.parametrize("name", ["Müller^Jürgen", "山田^太郎"])
 def test_names_in_any_language(record, tmp_path, volumes, name):
     charset = "ISO_IR 100" if name.startswith("M") else "ISO_IR 192"
@@ -148,25 +139,4 @@ def test_images_of_other_studies_are_refused(record, series, tmp_path, named, sa
         write_sr(record, "prior", files, tmp_path / "report.dcm")
 
 
-def test_a_missing_highdicom_is_named(record, series, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "highdicom", None)
-    with pytest.raises(
-        AnatomicalEmbeddingError, match=r'pip install "AnatomicalEmbedding\[followup\]"'
-    ):
-        write_sr(record, "prior", series["prior"], tmp_path / "report.dcm")
-
-
 # -- codes -------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("site", "words"),
-    [
-        ("liver", "liver"),
-        ("Left Kidney", "left kidney"),
-        ("kidney_right", "right kidney"),
-        ("adrenal", "adrenal gland"),
-    ],
-)
-def test_sites_in_words_and_back(site, words):
-    assert site_words(*site_codes(site)) == words

@@ -110,6 +110,7 @@ def test_a_map_that_the_user_asks_for_while_the_disk_is_searched_is_made(scene, 
     assert [store.state(node).status for node in (first, second)] == [READY, READY]
 
 
+@pytest.mark.long
 def test_the_first_answer_loads_no_modules_on_the_main_thread(map_folder):
     """Loading modules takes up to half a second, in which Slicer handles no events."""
     code = f"""
@@ -159,21 +160,6 @@ def test_deleting_a_volume_stops_its_work(scene, slow):
     assert slow.state(node).status == EMPTY
 
 
-def test_other_weights_in_mid_computation_leave_no_stale_map(scene, slow):
-    node = add_patient(0)
-    old = slow.engine
-    slow.request([node])
-    assert old.started.wait(5)
-    slow.choose(Choice(weights="other"))
-    assert old.ended.wait(5)
-    slow.poll()
-    assert slow.state(node).status == EMPTY
-    slow.engine.go.set()
-    slow.request([node])
-    finish(slow)
-    assert slow.map(node) == "map by other"
-
-
 def test_missing_packages_and_weights_are_reported_and_tried_again(scene, slow):
     node = add_patient(0)
     slow.engine.problem = lambda: "torch is not installed; press Install."
@@ -214,19 +200,6 @@ def test_a_gpu_that_runs_out_of_memory_gives_way_to_the_cpu(scene, map_folder, m
         assert "embedded on the CPU" in store.map(node).notes[-1]
     finally:
         store.close()
-
-
-def test_a_closed_store_has_no_thread_and_no_observers(scene, map_folder):
-    before = threading.active_count()
-    store = make_store(scene, map_folder)
-    store.request([add_patient(0)])
-    finish(store)
-    store.close()
-    assert threading.active_count() == before
-    told = []
-    store.changed.connect(told.append)
-    scene.Clear(0)
-    assert told == []
 
 
 @pytest.mark.skipif(

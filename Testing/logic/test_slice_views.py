@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import slicer
 import slicer.util
-from film_nodes import add_film, add_picture, places_in
+from film_nodes import add_film, add_picture
 from scans import add_patient, add_points, add_transform, finish, make_store, patient, turned
 from view_nodes import add_view
 
@@ -12,7 +12,6 @@ from AnatomicalEmbeddingLib.landmarks.AnatomicalCrosshair import AnatomicalCross
 from AnatomicalEmbeddingLib.landmarks.AnswerList import AnswerList
 from AnatomicalEmbeddingLib.shared import SideBySide, Views
 from AnatomicalEmbeddingLib.shared.maps.SceneRelations import SceneRelations
-from slicer_kit.scene import read_mrb, write_mrb
 
 
 @pytest.fixture
@@ -87,54 +86,6 @@ def test_a_scan_is_seen_whole_and_in_the_middle_wherever_it_was_moved(scene, vie
         ).any()  # and no smaller than it must be
     assert np.allclose(centre(other), before)
     assert second.GetID() in dict(Views.backgrounds(scene)).values()
-
-
-def test_the_place_shown_lies_in_the_slices_of_all_views_of_a_scan(scene, views):
-    first, _second, (axial, coronal, _other) = views
-    place = patient(0).points_ras["liver_dome"]
-    for view in (axial, coronal):
-        view.JumpSliceByOffsetting(*place)
-    shown = Views.pointInSlices(Views.viewsOf(scene, first))
-    assert np.allclose(shown[1:], place[1:])
-    assert Views.pointInSlices([]) is None
-
-
-def test_a_scan_with_a_map_is_zoomed_to_the_body(scene, views, map_folder):
-    """The scan is the patient's with 15 cm of air on both sides."""
-    volume = patient(0).volume
-    air = int(150 / volume.spacing[0])
-    voxels = np.pad(volume.voxels, ((0, 0), (0, 0), (air, air)), constant_values=-1000)
-    matrix = volume.ijk_to_ras.copy()
-    matrix[:3, 3] -= air * matrix[:3, 0]
-    moved = add_transform(scene, turned(0, (300, 0, 0)))
-    wide = slicer.util.addVolumeFromArray(voxels, matrix, name="Wide")
-    wide.SetAndObserveTransformNodeID(moved.GetID())
-    coronal = add_view(scene, "Wcor", wide, "Coronal")
-    store = make_store(scene, map_folder)
-    store.request([wide])
-    finish(store)
-    Views.fit(scene, wide)
-    whole = coronal.GetFieldOfView()[0]
-    Views.fit(scene, wide, store.map(wide))
-    width = coronal.GetFieldOfView()[0]
-    store.close()
-    assert width < whole - 200
-    reach = [place[0] + 300 - centre(coronal)[0] for place in patient(0).points_ras.values()]
-    assert max(map(abs, reach)) < width / 2
-
-
-def test_a_view_of_a_film_moves_only_to_a_point_beyond_its_edge(scene):
-    film = add_film(0, "film")
-    view = add_view(scene, "Film", film)
-    view.SetDimensions(300, 300, 1)
-    Views.fit(scene, film)
-    before = centre(view)
-    edge = places_in(film, 0)[1]
-    Views.jump(scene, film, edge)
-    assert np.allclose(centre(view)[:2], before[:2])
-    view.SetFieldOfView(20, 20, 1)
-    Views.jump(scene, film, edge)
-    assert np.allclose(centre(view)[:2], edge[:2])
 
 
 def test_a_film_has_one_view_in_its_own_plane_and_a_ruler_only_with_a_known_size(scene):
@@ -218,56 +169,6 @@ def test_the_grid_has_a_row_of_linked_views_for_each_scan(scene, views):
         assert view.GetRulerType() == view.RulerTypeThin
         assert view.GetRulerColor() == view.RulerColorYellow
     assert SideBySide.showSideBySide(scene, [second])  # again, with another description
-    layout.SetMRMLScene(None)
-
-
-def test_scans_of_a_loaded_scene_are_scrolled_each_on_its_own(scene, tmp_path):
-    """Slicer writes the group of a view as yes or no; views of one group and orientation go to the same place."""
-    node = scene.GetFirstNodeByClass("vtkMRMLLayoutNode") or scene.AddNewNodeByClass(
-        "vtkMRMLLayoutNode"
-    )
-    node.SetLayoutDescription(SideBySide.ROWS, "")
-    SideBySide.offerLayouts(scene)
-    volumes = [
-        add_patient(0, "Near"),
-        add_patient(1, "Far", add_transform(scene, turned(0, (0, 0, 900.0)))),
-    ]
-    tags = [SideBySide.viewTag(row, "Axial") for row in range(2)]
-    for tag in tags:
-        add_view(scene, tag, None)
-    SideBySide.showSideBySide(scene, volumes)
-    for volume in volumes:
-        Views.fit(scene, volume)
-    write_mrb(scene, tmp_path / "two.mrb")
-    scene.Clear(0)
-    read_mrb(scene, tmp_path / "two.mrb")
-    near, far = (scene.GetSingletonNode(tag, "vtkMRMLSliceNode") for tag in tags)
-    before = far.GetSliceOffset()
-    near.SetInteractionFlags(near.SliceToRASFlag)  # as the wheel does
-    near.InteractingOn()
-    near.SetSliceOffset(near.GetSliceOffset() + 5)
-    near.InteractingOff()
-    assert far.GetSliceOffset() == before
-    assert near.GetViewGroup() != far.GetViewGroup()
-
-
-def test_when_the_scene_is_closed_the_layout_from_before_comes_back(scene):
-    # keeps the layout when the scene is closed, as in the application
-    layout = slicer.vtkMRMLLayoutLogic()
-    layout.SetMRMLScene(scene)
-    node = layout.GetLayoutNode()
-    node.SetLayoutDescription(SideBySide.ROWS, "")
-    SideBySide.offerLayouts(scene)
-    node.SetViewArrangement(node.SlicerLayoutFourUpView)
-    for number in (SideBySide.ROWS, SideBySide.AXIAL):
-        SideBySide.showSideBySide(scene, [add_patient(0), add_patient(1)], number)
-    scene.Clear(0)
-    assert node.GetViewArrangement() == node.SlicerLayoutFourUpView
-    node.SetViewArrangement(node.SlicerLayoutOneUpRedSliceView)
-    scene.Clear(0)
-    assert node.GetViewArrangement() == node.SlicerLayoutOneUpRedSliceView, (
-        "a layout of the user's own stays"
-    )
     layout.SetMRMLScene(None)
 
 

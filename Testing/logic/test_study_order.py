@@ -56,14 +56,6 @@ def test_studies_of_a_patient_come_in_the_order_of_their_dates(scene, import_ser
     assert not any(study.note for study in found.studies)
 
 
-def test_volumes_without_a_patient_are_together_and_last(scene, import_series):
-    loose = [add_volume("Miller"), add_volume()]
-    import_series("Miller", "20240131")
-    found = patients(scene)
-    assert [patient.key for patient in found] == ["pMiller", ""]
-    assert found[1].volumes == loose
-
-
 def test_a_date_by_hand_wins_over_dicom(scene, import_series):
     first = import_series("Miller", "20200101", "120000")
     second = import_series("Miller", "20210101")

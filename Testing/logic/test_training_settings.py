@@ -44,13 +44,6 @@ def test_defaults_fine_tune_the_shipped_weights_as_the_readme_tells(tmp_path):
     assert options.validate is None
 
 
-def test_values_of_another_version_are_ignored_or_defaults():
-    read = TrainingSettings.fromDict(
-        {"minutes": "many", "scanFolders": "x", "fineTune": 1, "new": 3, "steps": 5}
-    )
-    assert read == TrainingSettings(steps=5)
-
-
 @pytest.mark.parametrize(
     ("change", "says"),
     [

@@ -10,12 +10,9 @@ from AnatomicalEmbedding import load_model
 from AnatomicalEmbedding.embedding.cache import MapCache
 from AnatomicalEmbedding.errors import CancelledError, MapError, NotSamePatientError, PointsError
 from AnatomicalEmbedding.matching.status import ABSENT, MATCHED
-from AnatomicalEmbedding.registration.affine import match_grid
 from AnatomicalEmbedding.registration.agreement import EVIDENCE, MEASURES, check_measures
 from AnatomicalEmbedding.registration.correspondence import Correspondence, pair
-from AnatomicalEmbedding.registration.pairing import Coarse
 from AnatomicalEmbedding.scan.cropping import crop_voxels
-from AnatomicalEmbedding.scan.geometry import transform_points
 from AnatomicalEmbedding.scan.volume import Volume
 
 LESION_MM = 16.0
@@ -48,16 +45,6 @@ def test_a_known_deformation_is_found_in_both_directions(found, shown):
         errors = np.linalg.norm(answers.points_ras - wanted, axis=1)
         assert np.median(errors) < 1.0
         assert np.percentile(errors[answers.status == MATCHED], 95) < 4.0
-
-
-def test_the_images_make_the_answers_more_exact_than_matches_alone(found, shown, bent_pair):
-    points, truth = shown
-    start = Coarse.of(match_grid(*bent_pair.maps), bent_pair.volumes[0])
-    matched = transform_points(start.affine, points) + start.field.at(points)
-    errors, before = (
-        np.linalg.norm(each - truth, axis=1) for each in (found.points(points).points_ras, matched)
-    )
-    assert errors.mean() < 0.7 * before.mean()
 
 
 def test_expected_errors_rank_the_true_errors(found, shown):
@@ -173,16 +160,6 @@ def test_a_damaged_file_is_refused(found, tmp_path):
         Correspondence.load(tmp_path / "missing.safetensors")
 
 
-def test_different_patients_are_refused(phantom_pair, model):
-    volumes = [phantom.volume for phantom in phantom_pair]
-    maps = [model.embed(volume) for volume in volumes]
-    with pytest.raises(
-        NotSamePatientError,
-        match=r"seem not to show the same region of one patient: .*; choose two",
-    ):
-        pair(*volumes, *maps)
-
-
 @pytest.mark.parametrize("spoiled", MEASURES)
 def test_no_measure_alone_refuses_scans_of_one_patient(spoiled):
     """A treated liver, few ribs or another contrast phase may give any value of one measure."""
@@ -228,13 +205,12 @@ def test_real_scans_of_one_patient_are_paired_and_strangers_are_not(
             pair(*volumes, *maps)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.5, 0.8])
-def test_the_work_stops_when_it_is_cancelled(bent_pair, share):
+def test_the_work_stops_when_it_is_cancelled(bent_pair):
     shares: list[float] = []
     with pytest.raises(CancelledError):
         pair(
             *bent_pair.volumes, *bent_pair.maps, progress=lambda done, text: shares.append(done),
-            cancelled=lambda: bool(shares) and max(shares) >= share,
+            cancelled=lambda: bool(shares) and max(shares) >= 0.5,
         )  # fmt: skip
     assert max(shares, default=0.0) < 1.0
 
@@ -250,13 +226,3 @@ def test_maps_of_other_weights_are_refused(bent_pair):
     other = replace(other, provenance=replace(other.provenance, weights_hash="ff" * 32))
     with pytest.raises(MapError, match="other weights"):
         pair(*bent_pair.volumes, bent_pair.maps[0], other)
-
-
-def test_a_scan_is_paired_with_itself_exactly(bent_pair):
-    volume: Volume = bent_pair.volumes[1]
-    embedding = bent_pair.maps[1]
-    found = pair(volume, volume, embedding, embedding)
-    cells = embedding.body_index.numpy()[::11]
-    points = cells * embedding.cell_mm + embedding.cell_to_ras[:3, 3]
-    points = points[volume.contains(points)]
-    assert np.abs(found.points(points).points_ras - points).max() < 0.5

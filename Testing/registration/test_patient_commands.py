@@ -84,15 +84,11 @@ def test_the_user_can_forbid_the_correspondence(place, tmp_path):
     assert (code, found_by) == (0, {"match"})
 
 
-@pytest.mark.parametrize(
-    ("option", "same_patient"),
-    [((), None), (("--same-patient",), True), (("--different-patients",), False)],
-)
-def test_python_gives_the_answers_of_the_command(place, tmp_path, option, same_patient):
-    _, found, _ = matched(place, place.target, tmp_path, *option)
+def test_python_gives_the_answers_of_the_command(place, tmp_path):
+    _, found, _ = matched(place, place.target, tmp_path)
     model = load_model(cache=MapCache(place.points.parent / "cache"))
     points = read_points(place.points)
-    answers = match(place.template, points, place.target, same_patient=same_patient, model=model)
+    answers = match(place.template, points, place.target, model=model)
     np.testing.assert_allclose(answers.points_ras, found, atol=0.01)
 
 
@@ -115,38 +111,6 @@ def test_another_patient_is_matched_and_never_paired_silently(place, tmp_path, c
         assert "matched" not in {row["status"] for row in csv.DictReader(file)}
     (sentence,) = [line for line in capsys.readouterr().err.splitlines() if "one patient" in line]
     assert f"{place.template} and {place.stranger}" in sentence
-
-
-def test_two_files_of_one_name_are_told_apart(place, phantom_pair, bent_pair, tmp_path, capsys):
-    volumes = {"2023": bent_pair.volumes[1], "2024": phantom_pair[1].volume}
-    scans = []
-    for folder, volume in volumes.items():
-        (tmp_path / folder).mkdir()
-        scans.append(tmp_path / folder / "ct.nii.gz")
-        volume.write(scans[-1])
-    words = [
-        "match",
-        scans[0],
-        place.points,
-        scans[1],
-        "-o",
-        tmp_path / "matches",
-        "--same-patient",
-    ]
-    assert main([str(word) for word in words]) == 0
-    assert f"{scans[0]} and {scans[1]}" in capsys.readouterr().err
-    assert "Points of 2023_ct in 1 scan" in (tmp_path / "matches" / "report.html").read_text(
-        encoding="utf-8"
-    )
-    words = ["followup", scans[0], place.points, scans[1], "-o", tmp_path / "record", "--no-report"]
-    assert main([str(word) for word in words]) == 0
-    assert f"{scans[0]} and {scans[1]}" in capsys.readouterr().out
-
-
-def test_the_two_options_exclude_each_other(place, tmp_path, capsys):
-    with pytest.raises(SystemExit, match="2"):
-        matched(place, place.target, tmp_path, "--same-patient", "--different-patients")
-    assert "not allowed with" in capsys.readouterr().err
 
 
 def test_follow_up_reads_its_proposals_from_the_correspondence(place, tmp_path, capsys):

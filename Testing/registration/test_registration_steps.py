@@ -5,9 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, CancelledError
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.fields.spline import Lattice
-from AnatomicalEmbedding.phantom import map_points
 from AnatomicalEmbedding.registration.affine import AFFINE, RIGID, GridMatches, fit_affine
 from AnatomicalEmbedding.registration.register import KINDS, fit_field, register, spine_distance_mm
 from AnatomicalEmbedding.scan.geometry import transform_points
@@ -178,26 +177,6 @@ def test_nothing_is_turned_inside_out(bent_pair):
         assert 0.5 < folding.low <= folding.high < 2.0
 
 
-@pytest.mark.long
-def test_another_patient_is_nearer_after_a_deformation(phantom_pair, bent_pair, map_folder):
-    from AnatomicalEmbedding import load_model
-    from AnatomicalEmbedding.embedding.cache import MapCache
-
-    model = load_model(cache=MapCache(map_folder))
-    maps = bent_pair.maps[1], model.embed(phantom_pair[1].volume)
-    volumes = phantom_pair[0].volume, phantom_pair[1].volume
-    names = sorted(set(phantom_pair[0].points_ras) & set(phantom_pair[1].points_ras))
-    points, truth = (np.array([scan.points_ras[name] for name in names]) for scan in phantom_pair)
-    assert np.allclose(map_points(phantom_pair[0], phantom_pair[1], points), truth, atol=1.0)
-    error = {
-        kind: np.linalg.norm(
-            register(maps, volumes, kind).transform_points(points) - truth, axis=1
-        ).mean()
-        for kind in ("affine", "deformable")
-    }
-    assert error["deformable"] < error["affine"]
-
-
 def test_scans_that_share_nothing_are_refused(bent_pair):
     """The pelvis alone and the chest alone: what matches have no confidence in is no registration."""
     from AnatomicalEmbedding import load_model
@@ -222,23 +201,3 @@ def test_half_a_patient_is_laid_on_the_whole(bent_pair):
     found = register((load_model().embed(half), bent_pair.maps[1]), (half, patient), "affine")
     points = half.bounds_ras.mean(axis=0) + np.array([[0.0, 0, 0], [40, 10, 20], [-50, -10, -20]])
     assert np.abs(found.transform_points(points) - points).max() < 5.0
-
-
-def test_an_unknown_kind_is_named(bent_pair):
-    with pytest.raises(AnatomicalEmbeddingError, match=r"elastic.*rigid, affine, deformable"):
-        register(bent_pair.maps, bent_pair.volumes, "elastic")
-
-
-def test_cancel_stops_between_steps(bent_pair):
-    seen = []
-
-    def step(share: float, what: str) -> None:
-        seen.append((share, what))
-        if share > 0.6:
-            raise CancelledError("stopped")
-
-    with pytest.raises(CancelledError):
-        register(bent_pair.maps, bent_pair.volumes, step=step)
-    shares = [share for share, _ in seen]
-    assert shares == sorted(shares)
-    assert shares[-1] < 1.0

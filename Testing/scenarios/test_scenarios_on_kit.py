@@ -14,14 +14,22 @@ SCENARIOS = sorted((IN_SLICER / "scenarios").glob("*.py"))
 NOT_ON_KIT = {"install"}  # of Slicer's Extensions Manager
 LONG = {
     "align",
+    "boxes",
+    "crosshair",
+    "cut_organ",
     "enter_and_leave",
+    "films",
+    "find_words",
     "follow_up",
+    "follow_up_pairs",
     "landmark_set",
     "main_thread",
     "one_patient",
     "outline_the_rest",
     "own_kind",
     "self_tests",
+    "set_up",
+    "side_by_side",
     "train_weights",
 }
 DRIVEN = [

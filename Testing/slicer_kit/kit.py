@@ -149,19 +149,6 @@ class Kit:
         delattr(slicer.modules, f"{module.name}Widget")
         self.process_events()
 
-    def reload(self, module: Module):
-        """Slicer's Reload: the widget is built anew in its panel, which stays as it is: neither exit() nor enter() is
-        called. Returns the widget."""
-        # the old widget cleans up
-        self.app.moduleManager().moduleAboutToBeUnloaded.emit(module.name)
-        for child in module.panel.children():
-            if isinstance(child, QtWidgets.QWidget):
-                child.hide()
-        module.widget = getattr(module.python, f"{module.name}Widget")(module.panel)
-        setattr(slicer.modules, f"{module.name}Widget", module.widget)
-        module.widget.setup()
-        return module.widget
-
     def close_all(self) -> None:
         """Close the widgets of all modules."""
         for module in self.modules.values():

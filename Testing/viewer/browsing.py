@@ -73,16 +73,6 @@ class Running:
             if re.search(r"Traceback|ERROR|\bError\b|Exception", line)
         ]
 
-    def memory_mb(self) -> float:
-        """Resident memory of the program."""
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(re.search(r"VmRSS:\s+(\d+)", status).group(1)) / 1024
-
-    def cpu_seconds(self) -> float:
-        """Processor time that the program has used, in all its threads."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
     def stop(self, seconds: float = 60.0) -> int:
         """Ctrl-C; the exit code."""
         if self.process.poll() is None:

@@ -46,36 +46,6 @@ def test_a_click_has_the_engines_answer_and_the_table_states_it(
     assert float(answer["error"].split()[1]) == pytest.approx(truth.expected_error_mm[0], abs=1)
 
 
-def test_clicks_in_a_row_place_a_point_each_and_the_latest_is_selected(page):
-    page.add_point("scan0axial", 0.4, 0.5)
-    page.add_point("scan0coronal", 0.45, 0.4)
-    assert len(page.points()) == 3
-    assert page.page.locator("[data-point].selected").count() == 1
-    assert "selected" in page.page.locator("[data-point]").first.get_attribute("class").split()
-
-
-def test_an_unchanged_picture_is_not_sent(page):
-    """While a point is placed, the preview under the mouse requests pictures of all views."""
-    page.place_mode()
-    page.page.mouse.move(*page.at("scan0axial", 0.3, 0.3))
-    page.page.wait_for_timeout(1000)
-    page.watch_pictures()
-    for step in range(5):
-        page.page.mouse.move(*page.at("scan0axial", 0.3 + 0.05 * step, 0.3))
-        page.page.wait_for_timeout(100)
-    page.wait("window.pictures.scan0axial > 1")
-    assert page.page.evaluate("window.pictures.scan1axial + window.pictures.scan1sagittal") == 0
-
-
-def test_a_click_in_another_scan_is_an_answer_by_hand(page):
-    before = len(page.points())
-    page.click("scan1axial", 0.55, 0.5)
-    page.wait(f"document.querySelectorAll('[data-point]').length === {before + 1}")
-    page.page.locator("[data-point] .answer.moved").first.wait_for()
-    page.press("undo")
-    page.wait(f"document.querySelectorAll('[data-point]').length === {before}")
-
-
 def test_dragging_a_point_moves_its_answer(page, tmp_path):
     page.add_point("scan0axial", 0.6, 0.56)  # away from the point before it, which is in the middle
     page.place_mode(False)
@@ -114,25 +84,6 @@ def test_rename_delete_undo_and_redo(page):
     page.press("undo")
     page.wait(present)
     assert len(page.points()) == count
-
-
-def test_an_answer_is_set_to_not_visible_and_matched_again(page):
-    page.page.locator("[data-point] .answer button").first.click()
-    page.page.locator("[data-point] .answer.removed").first.wait_for()
-    assert page.points()[0]["answers"][0]["text"] == "not visible"
-    page.page.locator("[data-point] .answer.removed button").first.click()
-    page.wait(
-        "document.querySelectorAll('[data-point] .answer.removed, .answer.pending').length === 0"
-    )
-
-
-def test_another_template_has_points_of_its_own(page):
-    before = page.points()
-    page.page.check("li[data-scan=current] input[type=radio]")
-    page.wait("document.querySelectorAll('[data-point]').length === 0")
-    page.page.check("li[data-scan=prior] input[type=radio]")
-    page.wait(f"document.querySelectorAll('[data-point]').length === {len(before)}")
-    assert page.points() == before
 
 
 def test_the_table_and_the_report_hold_the_points(page, tmp_path):

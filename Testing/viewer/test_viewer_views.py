@@ -4,7 +4,6 @@ import re
 
 import numpy as np
 import pytest
-from PIL import Image
 
 pytest.importorskip(
     "trame_slicer",
@@ -112,42 +111,6 @@ def test_letters_are_those_of_the_picture(page, pictures, tmp_path, directions):
     page.remove("cube")
 
 
-def test_drags_move_and_zoom_the_picture_and_fit_undoes_both(page):
-    view = "scan0axial"
-    enlarge(page, view)
-    page.press("fit")
-    before = page.picture(view)
-    x, y = page.at(view, 0.5, 0.5)
-    right = 60
-    down = -35
-    page.drag((x, y), (x + right, y + down), "middle")
-    moved = page.picture(view)
-    shown = np.abs(before - moved).mean()
-    assert np.abs(before[-down:, :-right] - moved[:down, right:]).mean() < 0.2 * shown
-    page.press("fit")
-    assert np.abs(before - page.picture(view)).mean() < 1
-    page.drag((x, y), (x, y + 80), "right")
-    zoomed = page.picture(view).astype(np.uint8)
-    rows, columns = before.shape[:2]
-    differences = []
-    for factor in np.geomspace(1.1, 3, 40):
-        height = rows / factor
-        width = columns / factor
-        box = (
-            (columns - width) / 2,
-            (rows - height) / 2,
-            (columns + width) / 2,
-            (rows + height) / 2,
-        )
-        larger = Image.fromarray(before.astype(np.uint8)).resize(
-            (columns, rows), Image.Resampling.BILINEAR, box=box
-        )
-        differences.append(np.abs(np.asarray(larger, int) - zoomed).mean())
-    assert min(differences) < 0.3 * np.abs(before - zoomed).mean()
-    page.press("fit")
-    enlarge(page, view, 6)
-
-
 def test_the_wheel_moves_the_other_scan_only_while_they_are_linked(page):
     for linked in (True, False):
         page.press("fit")
@@ -164,14 +127,6 @@ def test_the_wheel_moves_the_other_scan_only_while_they_are_linked(page):
             page.page.wait_for_timeout(1000)
             assert page.page.evaluate(SLICE.format(1)) == start[1]
         page.press("link")
-
-
-def test_a_slider_goes_to_the_first_slice(page):
-    page.page.locator("[data-view=scan0axial] .slice").evaluate(
-        "(slider) => { slider.value = slider.min; slider.dispatchEvent(new Event('input')); }"
-    )
-    page.wait(f"{SLICE.format(0)} === window.trame.state.get('slices').scan0axial.min")
-    page.press("fit")
 
 
 def test_a_drag_and_a_preset_change_the_window_of_all_scans(page):

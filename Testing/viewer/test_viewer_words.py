@@ -41,30 +41,6 @@ def test_words_are_shown_in_all_scans_until_escape_and_enter_shows_the_next_plac
     assert shaded(page, "scan0coronal") == 0
 
 
-def test_a_completion_is_chosen_and_the_sentence_about_the_text_before_disappears(page):
-    enter(page, "the weather")
-    page.wait_sentence("names no place that is known")
-    page.page.keyboard.press("Control+f")
-    page.page.keyboard.type("mass in the left kidn")
-    page.page.locator(".offers button", has_text="mass in the left kidney").first.click()
-    wait_title(page, "left kidney")
-    assert page.page.input_value("[data-test=find]").startswith("mass in the left kidney")
-    page.wait("!document.querySelector('.sentences') && !document.querySelector('.offers')")
-
-
-def test_sentences_of_a_report_lead_to_their_places(page):
-    page.press("report")
-    page.page.fill(
-        "[data-test=report-text]", "The liver is large. No change. No lesion in the spleen."
-    )
-    page.press("report-read")
-    page.page.locator(".report li").nth(2).wait_for()
-    assert page.page.locator(".report li button").count() == 2
-    page.page.locator(".report li button").nth(1).click()
-    wait_title(page, "spleen (the text says: no such finding here)")
-    page.press("report")
-
-
 def test_the_crosshair_names_its_place_after_quick_moves_too(page):
     enter(page, "liver")
     page.page.locator("[data-place]", has_text="found (").nth(1).wait_for()

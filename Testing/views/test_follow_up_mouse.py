@@ -97,16 +97,6 @@ def test_a_proposal_that_is_dragged_is_moved_and_nothing_else_is(reading):
     assert np.allclose(reading.finding(reading.current).point_ras, start)
 
 
-def test_the_armed_lesion_goes_where_the_user_clicks(reading):
-    reading.mark()
-    goal = np.array(reading.finding(reading.current).point_ras) + [0, 25, 0]
-    reading.logic.placeLesion("L1")
-    reading.views[1].click(goal)
-    reading.logic.poll()
-    assert reading.finding(reading.current).state == MOVED
-    assert np.linalg.norm(np.subtract(reading.finding(reading.current).point_ras, goal)) < 2.5
-
-
 def test_two_clicks_measure_and_an_end_that_is_dragged_measures_again(reading, pictures):
     reading.mark()
     middle = np.array(reading.finding(reading.current).point_ras)

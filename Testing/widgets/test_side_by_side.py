@@ -3,13 +3,9 @@
 import pytest
 import slicer.util
 import vtk
-from film_nodes import add_film
-from own_kind_weights import write_shape_weights
 from scans import add_patient, add_transform, patient, turned
-from specimens import make_specimen
 
 from AnatomicalEmbeddingLib.shared import Views
-from AnatomicalEmbeddingLib.shared.SideBySide import AXIAL
 from slicer_kit.scene import read_mrb
 
 
@@ -56,38 +52,6 @@ def test_in_a_narrow_window_no_more_than_two_views_are_in_a_row(kit, panel, wind
     assert [row.count("vtkMRMLSliceNode") for row in rows] == [2, 2, 2]
 
 
-def test_scans_stay_at_the_place_shown_when_the_layout_changes(kit, panel, window):
-    places = {
-        name: patient(number).points_ras["liver_dome"]
-        for number, name in enumerate(("Prior", "Current"))
-    }
-    places["Prior"] = places["Prior"] + [0, 0, 900]
-    kit.click(panel.ui.gridButton)
-    for name, place in places.items():
-        for view in views_of(kit, node(name)):
-            view.JumpSliceByOffsetting(*place)
-    for button in (panel.ui.axialButton, panel.ui.gridButton):
-        kit.click(button)
-        for name, place in places.items():
-            shown = [view for view in views_of(kit, node(name)) if window.is_shown(view)]
-            assert len(shown) in (1, 2, 3)
-            for view in shown:
-                matrix = slicer.util.arrayFromVTKMatrix(view.GetSliceToRAS())
-                assert abs(matrix[:3, 2] @ (matrix[:3, 3] - place)) < 0.1, (name, view.GetName())
-
-
-def test_a_scan_whose_views_showed_a_place_outside_it_is_shown_in_its_middle(kit, panel, window):
-    kit.click(panel.ui.gridButton)
-    for view in views_of(kit, node("Current")):
-        view.JumpSliceByOffsetting(0.0, 0.0, 5000.0)
-    kit.click(panel.ui.axialButton)
-    (view,) = (view for view in views_of(kit, node("Current")) if window.is_shown(view))
-    bounds = patient(1).volume.bounds_ras
-    assert view.GetSliceToRAS().GetElement(2, 3) == pytest.approx(
-        bounds[:, 2].mean(), abs=patient(1).volume.spacing[2]
-    )
-
-
 def test_four_scans_in_a_narrow_window_have_one_view_each(kit, panel, window):
     for number in range(2):
         add_patient(number, f"More {number}")
@@ -98,15 +62,6 @@ def test_four_scans_in_a_narrow_window_have_one_view_each(kit, panel, window):
         shown = [view for view in views_of(kit, node("More 1")) if window.is_shown(view)]
         assert len(shown) == views
     assert panel.ui.statusLabel.text == ""
-
-
-def test_films_have_one_view_each(kit, panel, window):
-    kit.close_scene()
-    films = [add_film(number, name) for number, name in enumerate(("First", "Second"))]
-    kit.spin(lambda: panel.logic.targets == films[1:])
-    kit.click(panel.ui.gridButton)
-    assert window.node.GetViewArrangement() == AXIAL
-    assert window.node.GetCurrentLayoutDescription().count("vtkMRMLSliceNode") == len(films)
 
 
 def test_a_loaded_scene_is_drawn(kit, panel, window, tmp_path):
@@ -164,24 +119,3 @@ def test_texts_in_views_are_wrapped_and_have_a_dark_ground(kit, panel, window):
         assert " ".join(lines) == sentence
         assert max(map(len, lines)) * 8 < view.GetDimensions()[0]
         assert corners.GetTextProperty().GetBackgroundOpacity() >= 0.5
-
-
-def test_a_user_can_switch_on_the_marker_that_is_off_beside_specimens(kit, window, tmp_path):
-    from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
-
-    write_shape_weights(tmp_path / "shape.safetensors")
-    ModuleSettings.setValue("weights", str(tmp_path / "shape.safetensors"))
-    for seed in (0, 1):
-        volume = make_specimen(seed).volume
-        specimen = slicer.util.addVolumeFromArray(volume.voxels, volume.ijk_to_ras, name="Specimen")
-        specimen.CreateDefaultDisplayNodes()
-    panel = kit.open(kit.load_module("AnatomicalLandmarks"))
-    kit.click(panel.preparation.button)
-    kit.spin(lambda: panel.session.store.isOwnKind(specimen), 60)
-
-    kit.click(panel.ui.gridButton)
-    view = views_of(kit, specimen)[0]
-    kit.spin(lambda: view.GetOrientationMarkerType() == view.OrientationMarkerTypeNone)
-    view.SetOrientationMarkerType(view.OrientationMarkerTypeCube)
-    panel.viewButtons.poll()
-    assert view.GetOrientationMarkerType() == view.OrientationMarkerTypeCube

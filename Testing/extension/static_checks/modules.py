@@ -1,13 +1,9 @@
 """Check the form of the module files: names, classes, header and icons."""
 
 import ast
-import struct
-from pathlib import Path
 
 from .sources import Source
 
-_PNG = b"\x89PNG\r\n\x1a\n"
-_ICON_PIXELS = 128
 _HEADER = ("title", "categories", "contributors", "helpText", "acknowledgementText")
 _BASES = {
     "": "ScriptedLoadableModule",
@@ -77,19 +73,3 @@ def hidden_package(source: Source, packages: set[str]) -> list[str]:
     return [
         f"{source.name}:1: hides the package {source.module_name} once installed: rename the module"
     ]
-
-
-def icon_problems(folder: Path, name: str) -> list[str]:
-    """What is wrong with the icon `name`.png in `folder`, of which `name`.svg is the drawing."""
-    path = folder / f"{name}.png"
-    if not path.is_file():
-        return [f"{path.name}: there is no such icon in {folder}"]
-    head = path.read_bytes()[:24]
-    if not head.startswith(_PNG):
-        return [f"{path.name}: not a PNG file"]
-    width, height = struct.unpack(">II", head[16:24])
-    if width != height or width < _ICON_PIXELS:
-        return [
-            f"{path.name}: {width} x {height} pixels; icons are square and of {_ICON_PIXELS} pixels or more"
-        ]
-    return []

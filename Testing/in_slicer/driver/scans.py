@@ -25,30 +25,6 @@ def add_patient(number: int, name: str, coverage_mm: tuple[float, float] = TORSO
     return _add_shown(patient(number, coverage_mm).volume, name)
 
 
-def add_large(count: int) -> list:
-    """Volume nodes of 512 x 512 x 150 voxels, of as many patients."""
-    from AnatomicalEmbedding.phantom import make_phantom
-
-    nodes = []
-    for seed in SEEDS[:count]:
-        volume = make_phantom(seed, spacing=(3.0, 3.0, 3.0), coverage_mm=(120.0, 570.0)).volume
-        k, j, i = (
-            np.linspace(0, n - 1, wanted).round().astype(int)
-            for n, wanted in zip(volume.voxels.shape, (150, 512, 512), strict=True)
-        )
-        steps = [
-            (n - 1) / (wanted - 1)
-            for n, wanted in zip(volume.voxels.shape[::-1], (512, 512, 150), strict=True)
-        ]
-        voxels = np.ascontiguousarray(volume.voxels[np.ix_(k, j, i)])
-        nodes.append(
-            slicer.util.addVolumeFromArray(
-                voxels, volume.ijk_to_ras @ np.diag([*steps, 1.0]), name=f"CT-{seed}"
-            )
-        )
-    return nodes
-
-
 def box_of(number: int, organ: str) -> np.ndarray:
     """(2, 3) lowest and highest RAS mm of an organ's voxels in a patient's torso."""
     made = patient(number)
@@ -66,23 +42,6 @@ def followed():
     from synthetic_follow_up import make_follow_up
 
     return make_follow_up(57, len(DATES))
-
-
-def add_studies(count: int) -> list:
-    """Volume nodes of as many scans of one synthetic patient, below one patient of the subject hierarchy."""
-    _find_tests()
-    from synthetic_follow_up import make_follow_up
-
-    hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(slicer.mrmlScene)
-    owner = hierarchy.CreateSubjectItem(hierarchy.GetSceneItemID(), "One patient")
-    nodes = []
-    for number, volume in enumerate(make_follow_up(57, count).volumes, start=1):
-        node = slicer.util.addVolumeFromArray(
-            volume.voxels, volume.ijk_to_ras, name=f"Study {number}"
-        )
-        hierarchy.SetItemParent(hierarchy.GetItemByDataNode(node), owner)
-        nodes.append(node)
-    return nodes
 
 
 def visible_lesions() -> list[tuple[np.ndarray, np.ndarray]]:

@@ -1,16 +1,13 @@
 """Test boxes in a real scene: they lie at the structures, also below transforms, and edited boxes are kept."""
 
-import colorsys
-
 import numpy as np
 import slicer
 import slicer.util
-from box_bench import add_roi, corners, roi_corners_world, rois, share_inside, truth
+from box_bench import corners, roi_corners_world, rois, share_inside, truth
 from scans import add_patient, add_transform, finish, patient, turned
 
 from AnatomicalEmbedding.scan.boxes import intersection_over_union
-from AnatomicalEmbeddingLib.boxes.BoxNodes import ABSENT, CUT, WHOLE, freeColour
-from AnatomicalEmbeddingLib.shared.Colours import AMBER
+from AnatomicalEmbeddingLib.boxes.BoxNodes import ABSENT, CUT, WHOLE
 from slicer_kit.scene import read_mrb, write_mrb
 
 ORGANS = ("liver", "spleen", "kidney_left", "stomach")
@@ -76,23 +73,6 @@ def test_boxes_are_exact_under_a_parent_transform(bench, volume):
         np.testing.assert_allclose(roi_corners_world(other.node), world, atol=1e-4)
 
 
-def test_boxes_follow_a_volume_that_is_moved_and_stay_when_that_is_hardened(bench, volume):
-    bench.find([volume], ["liver"])
-    box = bench.boxes(volume)["liver"]
-    before = box.box
-    matrix = turned(20.0, (30.0, 0.0, 10.0))
-    volume.SetAndObserveTransformNodeID(add_transform(bench.scene, matrix).GetID())
-    bench.step()
-    np.testing.assert_allclose(box.box, before, atol=1e-6)
-    world = corners(before) @ matrix[:3, :3].T + matrix[:3, 3]
-    np.testing.assert_allclose(roi_corners_world(box.node), world, atol=1e-4)
-    assert not box.edited
-    volume.HardenTransform()
-    bench.step()
-    np.testing.assert_allclose(roi_corners_world(box.node), world, atol=1e-4)
-    np.testing.assert_allclose(box.box, [world.min(axis=0), world.max(axis=0)], atol=1e-3)
-
-
 # -- views
 
 
@@ -144,16 +124,6 @@ def test_other_voxels_make_boxes_outdated_and_finding_again_removes_what_is_gone
     assert "kidney_left" not in bench.boxes(volume)
 
 
-def test_boxes_can_be_removed_and_rois_of_the_users_own_stay(bench, volume):
-    other = add_patient(1)
-    add_roi(bench.scene, truth(0)["liver"].box_ras)
-    assert bench.boxes(volume) == {}
-    bench.find([volume, other], ["liver", "brain"])
-    bench.logic.removeBoxes([volume])
-    assert bench.logic.table([volume]) == {}
-    assert [node.GetName() for node in rois(bench.scene)] == ["My box", "liver in CT-2"]
-
-
 def test_a_saved_scene_keeps_boxes_and_what_is_known_of_them(bench, tmp_path):
     volume = add_patient(0, parent=add_transform(bench.scene, turned(37.0, (1.0, 2.0, 3.0))))
     bench.find([volume], ["liver", "spleen", "brain"], 0.9)
@@ -170,12 +140,3 @@ def test_a_saved_scene_keeps_boxes_and_what_is_known_of_them(bench, tmp_path):
     assert parent_name(bench.scene, boxes["liver"].node) == "Boxes"
     bench.find([volume], ["liver"], 0.95)
     assert len(rois(bench.scene)) == 2
-
-
-def test_no_box_has_the_colour_that_means_uncertain():
-    colours: list[tuple[float, float, float]] = []
-    for _n in range(30):
-        colours.append(freeColour(colours))
-    assert len(set(colours)) == 30
-    amber = colorsys.rgb_to_hls(*AMBER)[0]
-    assert min(abs(colorsys.rgb_to_hls(*colour)[0] - amber) for colour in colours) > 0.05

@@ -1,7 +1,5 @@
 """Test the user's own examples: boxes or segments are read exactly, saved with the scene, and used for locating."""
 
-import json
-
 import numpy as np
 import pytest
 import slicer.util
@@ -111,31 +109,6 @@ def test_examples_are_kept_by_a_saved_scene(scene, examples, tmp_path):
     for example in again:
         assert example.volumeNode.GetName() == "CT-1"
         np.testing.assert_allclose(example.read()[0], before[example.structure], atol=1e-3)
-
-
-def test_examples_are_renamed_moved_and_removed_and_go_with_their_segment_or_volume(
-    scene, examples
-):
-    heard = []
-    examples.changed.connect(lambda: heard.append(len(examples.all())))
-    volume = add_patient(0)
-    other = add_patient(0, "Later")
-    roi = add_roi(scene, truth(0)[LIVER].box_ras)
-    examples.add("lever", roi, other)
-    examples.add(LIVER, roi, volume)
-    (only,) = examples.all()
-    assert (only.structure, only.volumeNode) == (LIVER, volume)
-    assert json.loads(roi.GetAttribute("AnatomicalEmbedding.Examples")) == {"": LIVER}
-    examples.remove(only)
-    assert examples.all() == []
-    assert roi.GetNodeReference("AnatomicalEmbedding.ExampleVolume") is None
-    assert heard == [1, 1, 0]
-    node = add_segmentation(scene, 0, volume, {"liver": LIVER, "spleen": "spleen"})
-    examples.addSegments(node, volume)
-    node.GetSegmentation().RemoveSegment(node.GetSegmentation().GetNthSegmentID(0))
-    assert [(e.structure, e.kind) for e in examples.all()] == [("spleen", SEGMENT)]
-    scene.RemoveNode(volume)
-    assert examples.all() == []
 
 
 # -- what cannot be an example

@@ -1,8 +1,7 @@
 """Test points and lines of the scene: they show the record, and a change by the user changes the record."""
 
 import numpy as np
-import vtk
-from follow_up_bench import LINES, LONG, SHORT
+from follow_up_bench import LONG, SHORT
 from scans import add_transform, turned
 
 from AnatomicalEmbedding.followup.lesions import MARKED
@@ -41,18 +40,6 @@ def test_points_lie_where_the_volume_was_moved_to(bench):
     assert np.allclose(bench.finding(study, "L2").point_ras, (1.0, 2.0, 3.0))
 
 
-def test_lines_are_there_for_the_studies_that_are_shown(bench, pair):
-    for study in pair:
-        bench.logic.mark(study, (0.0, 0.0, 0.0), "L1" if study != pair[0] else None)
-        bench.logic.measure("L1", study, LONG, SHORT)
-    assert len(bench.nodes(LINES)) == 4
-    bench.logic.setShown([bench.logic.volumes[pair[1]]])
-    shown = {node.GetNodeReference("AnatomicalEmbedding.Volume") for node in bench.nodes(LINES)}
-    assert shown == {bench.logic.volumes[pair[1]]}
-    bench.logic.apply(FollowUp.remove, "L1")
-    assert not bench.nodes(LINES)
-
-
 def test_what_is_deleted_in_the_scene_is_put_back_with_a_sentence(bench, pair):
     prior, _current = pair
     bench.logic.mark(prior, (0.0, 0.0, 0.0))
@@ -69,14 +56,6 @@ def test_what_is_deleted_in_the_scene_is_put_back_with_a_sentence(bench, pair):
     assert bench.finding(prior).size.long_axis == LONG
     assert bench.line("L1 long").GetNumberOfControlPoints() == 2
     assert all(bench.finding(prior, lesion).state == MARKED for lesion in ("L1", "L2"))
-
-
-def test_a_point_put_into_the_list_with_slicers_own_tools_is_a_new_lesion(bench, pair):
-    bench.logic.mark(pair[0], (0.0, 0.0, 0.0))
-    bench.list_in(pair[0]).AddControlPoint(vtk.vtkVector3d(7.0, 8.0, 9.0), "mine")
-    bench.logic.poll()
-    assert bench.labels(pair[0]) == ["L1", "L2"]
-    assert bench.finding(pair[0], "L2").point_ras == (7.0, 8.0, 9.0)
 
 
 def test_name_and_lengths_of_a_lesion_are_one_text(bench, pair):

@@ -1,7 +1,5 @@
 """Test events in an unusual order: undo, deleted studies, Slicer's own tools, places that arrive during a drag."""
 
-from follow_up_bench import LONG, SHORT
-
 from AnatomicalEmbedding.followup.record import FollowUp
 
 # -- studies that go
@@ -27,20 +25,6 @@ def test_a_proposal_in_a_study_that_is_gone_is_nothing_to_look_at(bench, pair):
 
 
 # -- Slicer's own tools
-
-
-def test_an_axis_that_is_deleted_is_put_back_with_a_sentence(bench, pair):
-    bench.logic.mark(pair[0], (0.0, 0.0, 0.0))
-    bench.logic.measure("L1", pair[0], LONG, SHORT)
-    bench.delete(bench.line("L1 long"))
-    bench.logic.poll()
-    assert bench.line("L1 long").GetNumberOfControlPoints() == 2
-    assert bench.reported[-1].startswith("L1: its long axis was deleted and has been restored.")
-    bench.line("L1 short").RemoveNthControlPoint(0)
-    bench.logic.poll()
-    assert bench.line("L1 short").GetNumberOfControlPoints() == 2
-    assert bench.reported[-1].startswith("L1: its short axis was deleted and has been restored.")
-    assert bench.finding(pair[0]).size.long_axis == LONG
 
 
 # -- while the mouse has a point

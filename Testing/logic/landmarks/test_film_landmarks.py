@@ -5,18 +5,14 @@ import pytest
 import slicer
 import slicer.util
 from film_nodes import add_film, add_picture, filmed, places_in
-from polling import poll_until
 from scans import add_patient, finish, relate
 
 from AnatomicalEmbedding.errors import VolumeError
 from AnatomicalEmbedding.matching.status import UNCERTAIN
 from AnatomicalEmbedding.scan.geometry import transform_points
 from AnatomicalEmbedding.scan.volume import Volume
-from AnatomicalEmbeddingLib.alignment.AlignmentLogic import AlignmentLogic
-from AnatomicalEmbeddingLib.landmarks.AnatomicalCrosshair import AnatomicalCrosshair
 from AnatomicalEmbeddingLib.shared import VolumeNodes
-from AnatomicalEmbeddingLib.shared.maps.MapStore import FAILED, READY
-from AnatomicalEmbeddingLib.words.WordSearch import WordSearch
+from AnatomicalEmbeddingLib.shared.maps.MapStore import FAILED
 
 RNG = np.random.default_rng(0)
 GREY = RNG.integers(0, 255, (120, 90), dtype=np.uint8)
@@ -128,19 +124,6 @@ def test_a_click_in_a_ct_is_answered_in_the_film_but_not_the_other_way(bench, sc
     ]
 
 
-def test_the_crosshair_of_a_film_follows_in_the_other_film(bench, scene):
-    template, target = add_film(0, "Prior"), add_film(1, "Current")
-    bench.ready(template, target)
-    crosshair = AnatomicalCrosshair(scene, bench.relations)
-    crosshair.volumes = [template, target]
-    crosshair.follow(template, places_in(template, 0)[0])
-    relate(bench.relations, 300.0)
-    crosshair.follow(template, places_in(template, 0)[0])
-    marker = crosshair.markers.of(target).GetNthControlPointPositionWorld(0)
-    assert np.linalg.norm(marker - places_in(target, 1)[0]) < 10.0
-    crosshair.close()
-
-
 def test_what_is_no_chest_film_is_refused(bench):
     upside_down = slicer.util.arrayFromVolume(add_film(0, "Film"))[0, ::-1]
     node = add_picture(upside_down, "Upside down", np.diag([-1.5, -1.5, 1, 1]))
@@ -149,27 +132,3 @@ def test_what_is_no_chest_film_is_refused(bench):
     state = bench.store.state(node)
     assert state.status == FAILED
     assert "does not look like a chest film" in state.sentence
-
-
-def test_an_alignment_refuses_a_film_in_one_sentence(bench, scene):
-    alignment, reported = AlignmentLogic(scene, bench.store), []
-    alignment.reported.connect(reported.append)
-    alignment.align(add_patient(0), add_picture(GREY, "Film"))
-    assert reported == ["Film: is a film, in which only landmarks can be found; choose a CT."]
-    assert not bench.store.busy
-    alignment.close()
-
-
-def test_words_refuse_a_film_in_one_sentence(bench, scene):
-    film = add_film(0, "Film")
-    search = WordSearch(scene, bench.store)
-    search.volumes = [film]
-    search.find("carina")
-    poll_until(
-        lambda: bench.store.state(film).status == READY and not search.busy,
-        bench.store.poll,
-        search.poll,
-    )
-    sentence = "Film: is a film, in which only landmarks can be found; choose a CT."
-    assert search.answers() == [("Film", sentence)]
-    search.close()

@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import vtk
 from landmark_bench import NAMES, add_upper_half
-from scans import add_patient, add_points, add_transform, finish, patient, turned
+from scans import add_patient, add_transform, finish, patient, turned
 
 from AnatomicalEmbedding.matching.status import ABSENT, MATCHED, UNCERTAIN
 from AnatomicalEmbeddingLib.landmarks.ResultsTable import COLUMNS, rowOf
@@ -84,18 +83,6 @@ def test_a_point_outside_the_template_is_reported_and_not_answered(bench, pair):
     assert bench.answer(point_id, pair[1]).status == MATCHED
     bench.drag(bench.logic.points, point_id, (0.0, 0.0, 5000.0))
     assert bench.logic.rows()[0].answers == {}
-
-
-def test_placeholders_without_a_place_are_no_question(bench, pair, scene):
-    points = add_points(scene, {})
-    points.AddControlPoint(vtk.vtkVector3d(0, 0, 0), "T12")
-    points.UnsetNthControlPointPosition(0)
-    bench.logic.setPoints(points)
-    assert bench.logic.rows() == []
-    points.SetNthControlPointPosition(0, *patient(0).points_ras["liver_dome"])
-    bench.logic.poll()
-    assert [row.label for row in bench.logic.rows()] == ["T12"]
-    assert len(bench.logic.answersIn(pair[1]).answers) == 1
 
 
 def test_the_two_possible_vertebrae_are_named_wherever_the_answer_is_shown(

@@ -6,7 +6,7 @@ from landmark_bench import NAMES, add_upper_half, tell
 from scans import add_patient, add_points, patient
 
 from AnatomicalEmbedding.matching.status import MATCHED
-from AnatomicalEmbeddingLib.landmarks.AnswerList import MOVED, REMOVED
+from AnatomicalEmbeddingLib.landmarks.AnswerList import MOVED
 
 
 def click_in_target(bench, target, name: str) -> np.ndarray:
@@ -93,20 +93,6 @@ def test_a_point_that_follows_the_mouse_is_no_step_to_undo(bench, pair):
     assert [row.label for row in bench.logic.rows()] == [NAMES[0]]
 
 
-def test_points_placed_after_an_undo_get_ids_of_their_own(bench, pair):
-    """MRML numbers from 1 again after a list was restored."""
-    for name in NAMES:
-        bench.place(name)
-    bench.logic.points.RemoveNthControlPoint(0)
-    bench.logic.undo()
-    bench.place("heart_apex")
-    ids = [row.pointId for row in bench.logic.rows()]
-    assert len(set(ids)) == 4
-    labels = {row.pointId: row.label for row in bench.logic.rows()}
-    for point_id, label in labels.items():
-        assert np.linalg.norm(bench.found(point_id, pair[1]) - patient(1).points_ras[label]) < 12.0
-
-
 def test_a_moved_answer_is_a_correction_that_stays(bench, pair):
     point_id = bench.place("liver_dome")
     node = bench.logic.answersIn(pair[1]).node
@@ -127,16 +113,3 @@ def test_a_moved_answer_is_a_correction_that_stays(bench, pair):
     bench.logic.matchAgain([point_id], pair[1], corrections=True)
     assert bench.answer(point_id, pair[1]).status == MATCHED
     assert np.linalg.norm(bench.found(point_id, pair[1]) - corrected) > 1.0
-
-
-def test_deleting_an_answer_means_that_it_is_not_visible(bench, pair):
-    point_id = bench.place("liver_dome")
-    node = bench.logic.answersIn(pair[1]).node
-    node.RemoveNthControlPoint(0)
-    assert bench.answer(point_id, pair[1]).status == REMOVED
-    assert node.GetNthControlPointPositionStatus(0) == node.PositionMissing
-    bench.logic.undo()
-    assert bench.answer(point_id, pair[1]).status == MATCHED
-    assert (
-        np.linalg.norm(bench.found(point_id, pair[1]) - patient(1).points_ras["liver_dome"]) < 8.0
-    )

@@ -2,10 +2,10 @@
 
 import numpy as np
 import slicer
-from scans import add_patient, add_points, finish, patient
+from scans import add_patient, finish, patient
 
 from AnatomicalEmbedding.matching.status import MATCHED
-from AnatomicalEmbeddingLib.landmarks.AnswerList import REMOVED, AnswerList
+from AnatomicalEmbeddingLib.landmarks.AnswerList import REMOVED
 from AnatomicalEmbeddingLib.landmarks.ResultsTable import COLUMNS, writeResults
 from slicer_kit.scene import read_mrb, write_mrb
 
@@ -58,18 +58,6 @@ def test_an_mrb_keeps_answers_their_worth_and_the_pairing(bench, pair, scene, tm
     bench.place("kidney_left_lower_pole")
     assert len(bench.logic.rows()) == 3
     assert len({row.pointId for row in bench.logic.rows()}) == 3
-
-
-def test_two_lists_of_one_template_do_not_mix(bench, pair, scene):
-    bench.place("liver_dome")
-    first = bench.logic.points
-    bench.logic.setPoints(add_points(scene, {}, "Second"))
-    bench.place("diaphragm_dome_right")
-    assert len(bench.logic.rows()) == 1
-    assert AnswerList.find(scene, first, pair[1]).node is not bench.logic.answersIn(pair[1]).node
-    bench.logic.setPoints(first)
-    assert [row.label for row in bench.logic.rows()] == ["liver_dome"]
-    assert len(bench.logic.answersIn(pair[1]).answers) == 1
 
 
 def test_the_results_table_holds_every_match_and_is_updated_in_place(bench, pair, scene):

@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 import pytest
-import vtk
 from landmark_bench import NAMES
 from scans import add_patient, patient
 
@@ -91,25 +90,6 @@ def test_a_point_that_is_moved_or_confirmed_is_the_users(bench, scans, set_file)
     bench.logic.confirm(left, scans[0])  # the answer in the target replaces its earlier example
     save(bench, set_file)
     assert len(read_landmark_set(set_file).landmarks[2].examples) == 3
-
-
-def test_lines_of_a_set_are_placed_as_lines(bench, scans, tmp_path):
-    line = bench.scene.AddNewNodeByClass("vtkMRMLMarkupsLineNode", "Width")
-    bench.logic.setPoints(line)
-    for name in NAMES[:2]:
-        line.AddControlPointWorld(vtk.vtkVector3d(*patient(0).points_ras[name]))
-    bench.logic.poll()
-    path = tmp_path / "widths.landmarks.json"
-    save(bench, path)
-    (markup,) = read_landmark_set(path).markups
-    assert (markup.kind, markup.labels) == ("Line", ("Width: 1", "Width: 2"))
-    bench.scene.RemoveNode(line)
-    bench.logic.setScans(scans[1], [scans[2]])
-    (node,), _sentence = open_set(bench, path)
-    assert node.IsA("vtkMRMLMarkupsLineNode")
-    exact = np.subtract(*(patient(2).points_ras[name] for name in NAMES[:2]))
-    measurement = bench.logic.measurementIn(scans[2])
-    assert abs(measurement.value - np.linalg.norm(exact)) < 1.5 * measurement.margin
 
 
 def test_faults_are_one_sentence(bench, scans, set_file, tmp_path):

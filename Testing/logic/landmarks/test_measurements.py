@@ -2,12 +2,9 @@
 
 import numpy as np
 import pytest
-import slicer
 import vtk
 from landmark_bench import NAMES
 from scans import patient
-
-from AnatomicalEmbeddingLib.landmarks.ResultsTable import COLUMNS, writeResults
 
 PLACES = [patient(0).points_ras[name] for name in NAMES]
 
@@ -56,19 +53,6 @@ def test_a_markup_appears_as_the_same_kind_of_node_with_its_measurement(
     assert abs(measurement.value - true_value) < 1.5 * measurement.margin
 
 
-def test_a_point_that_is_inserted_in_a_curve_is_inserted_in_its_answers(bench, pair):
-    _, target = pair
-    drawn = draw(bench, "Curve", [PLACES[0], PLACES[2]])
-    drawn.InsertControlPointWorld(1, vtk.vtkVector3d(*PLACES[1]), "middle")
-    bench.logic.poll()
-    answers = bench.logic.answersIn(target).node
-    assert [answers.GetNthControlPointLabel(n) for n in range(3)][1] == "middle"
-    true = np.array([patient(1).points_ras[name] for name in NAMES])
-    places = np.array([answers.GetNthControlPointPosition(n) for n in range(3)])
-    nearest = np.linalg.norm(places[:, None] - true, axis=2).argmin(axis=1)
-    assert nearest.tolist() == [0, 1, 2]
-
-
 def test_a_point_placed_by_hand_has_no_error_and_a_point_not_visible_leaves_no_value(bench, pair):
     _, target = pair
     drawn = draw(bench, "Line", PLACES[:2])
@@ -85,34 +69,6 @@ def test_a_point_placed_by_hand_has_no_error_and_a_point_not_visible_leaves_no_v
     assert bench.logic.measurementIn(target).value is None
     bench.logic.undo()
     assert bench.logic.measurementIn(target).value == pytest.approx(exact, abs=0.01)
-
-
-def test_a_point_list_measures_nothing_nor_does_half_a_line(bench, pair):
-    template, target = pair
-    bench.place(NAMES[0])
-    assert bench.logic.measurementIn(template) is None
-    assert bench.logic.measurementIn(target) is None
-    draw(bench, "Line", PLACES[:1])
-    assert bench.logic.measurementIn(template) is None
-    assert isinstance(bench.logic.points, slicer.vtkMRMLMarkupsLineNode)
-
-
-def test_the_table_of_results_has_the_length_in_each_scan(bench, pair):
-    template, target = pair
-    draw(bench, "Line", PLACES[:2])
-    table = writeResults(bench.scene, bench.logic)
-    rows = [
-        dict(zip(COLUMNS, (table.GetCellText(r, c) for c in range(len(COLUMNS))), strict=True))
-        for r in range(table.GetNumberOfRows())
-    ]
-    lengths = {row["scan"]: row for row in rows if row["label"] == "length"}
-    exact = np.linalg.norm(np.subtract(*PLACES[:2]))
-    assert float(lengths[template.GetName()]["value"]) == pytest.approx(exact, abs=0.01)
-    assert lengths[template.GetName()]["margin_90_percent"] == ""
-    answered = bench.logic.measurementIn(target)
-    assert float(lengths[target.GetName()]["value"]) == pytest.approx(answered.value, abs=0.01)
-    assert lengths[target.GetName()]["unit"] == "mm"
-    assert lengths[target.GetName()]["status"] == answered.status
 
 
 def test_a_plane_turns_with_the_body_until_the_user_turns_it(bench, pair):

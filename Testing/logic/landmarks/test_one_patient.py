@@ -11,9 +11,7 @@ from scans import add_bent_copy, add_patient, bent_copy, patient, put_under_one_
 from view_nodes import add_view
 
 from AnatomicalEmbedding.anatomy.names import VERTEBRAE
-from AnatomicalEmbeddingLib.landmarks.AnatomicalCrosshair import AnatomicalCrosshair
 from AnatomicalEmbeddingLib.shared import SceneNodes, Views
-from AnatomicalEmbeddingLib.shared.maps.Engine import Engine
 
 
 @pytest.fixture
@@ -85,31 +83,6 @@ def test_views_that_show_an_answer_follow_it_when_the_correspondence_moves_it(
     assert np.allclose(Views.pointInSlices(views), elsewhere)
 
 
-def test_a_click_in_the_target_also_reads_the_correspondence(bench, studies):
-    template, target = studies
-    points, places = points_of_bent_copy()
-    bench.place("first", node=points[0])
-    settle(bench)
-    (found,) = bench.relations.match(target, places, [template])
-    assert np.median(np.linalg.norm(found.points_ras - points, axis=1)) < 2.0
-
-
-def test_the_crosshair_reads_the_correspondence(bench, studies, scene):
-    template, target = studies
-    crosshair = AnatomicalCrosshair(scene, bench.relations)
-    crosshair.volumes = [template, target]
-    points, places = points_of_bent_copy()
-    shown = []
-    crosshair.markers.put = lambda node, world: shown.append(world)
-    crosshair.follow(template, points[0])
-    settle(bench)
-    shown.clear()
-    for point in points:
-        crosshair.follow(template, point)
-    assert np.median(np.linalg.norm(np.subtract(shown, places), axis=1)) < 2.0
-    crosshair.close()
-
-
 def test_scans_that_no_patient_holds_together_are_not_registered(bench):
     template, target = add_bent_copy(), add_patient(0, "Earlier")
     bench.ready(template, target)
@@ -169,36 +142,6 @@ def test_a_changed_scan_loses_its_correspondence(bench, studies):
     assert not bench.relations.busy
 
 
-class FailingOnce(Engine):
-    """The computer has too little memory for the first pair."""
-
-    tried = 0
-
-    def relate(self, *arguments):
-        self.tried += 1
-        if self.tried == 1:
-            raise MemoryError
-        return super().relate(*arguments)
-
-
-def test_a_failure_is_tried_again_by_a_click_but_not_by_each_move_of_the_mouse(
-    bench, studies, scene
-):
-    template, target = studies
-    bench.store.engine = engine = FailingOnce(bench.store.engine.choice)
-    crosshair = AnatomicalCrosshair(scene, bench.relations)
-    crosshair.volumes = [template, target]
-    points, _ = points_of_bent_copy()
-    for point in points[:3]:
-        crosshair.follow(template, point)
-        settle(bench)
-    crosshair.close()
-    assert engine.tried == 1
-    bench.place("P", node=points[0])
-    settle(bench)
-    assert bench.relations.computed(template, target) is not None
-
-
 def test_a_refusal_is_kept(bench, scene):
     template, target = add_patient(0), add_patient(1, "Stranger")
     put_under_one_patient(scene, template, target)
@@ -207,17 +150,6 @@ def test_a_refusal_is_kept(bench, scene):
     settle(bench)
     bench.place("kidney_left_lower_pole")
     assert not bench.relations.busy
-
-
-def test_another_person_under_the_same_patient_is_matched(bench, scene):
-    template, target = add_patient(0), add_patient(1, "Stranger")
-    put_under_one_patient(scene, template, target)
-    bench.ready(template, target)
-    point_id = bench.place("liver_dome")
-    before = bench.found(point_id, target)
-    settle(bench)
-    np.testing.assert_array_equal(bench.found(point_id, target), before)
-    assert bench.reported == []
 
 
 def test_a_scan_read_with_a_patient_id_joins_its_patient_and_the_scene_gets_no_new_id(scene):
@@ -270,22 +202,6 @@ def test_a_patient_of_dicom_stays_the_patient_of_its_scans(scene):
     SceneNodes.setOnePatient(scene, [added, imported, later], False)
     assert SceneNodes.haveOnePatient(scene, imported, later) is True
     assert SceneNodes.haveOnePatient(scene, imported, added) in (True, False)
-
-
-def test_what_the_user_said_is_saved_with_the_scene(scene, tmp_path):
-    names = ("CT 0", "CT 1", "CT 2")
-    nodes = [add_patient(0, name) for name in names]
-    SceneNodes.setOnePatient(scene, nodes[:2], True)
-    SceneNodes.setOnePatient(scene, nodes[2:], False)
-    path = str(tmp_path / "scene.mrml")
-    scene.SetURL(path)
-    assert scene.Commit(path)
-    scene.Clear(0)
-    scene.SetURL(path)
-    scene.Import()
-    nodes = [scene.GetFirstNodeByName(name) for name in names]
-    assert SceneNodes.haveOnePatient(scene, *nodes[:2]) is True
-    assert SceneNodes.haveOnePatient(scene, *nodes[1:]) is False
 
 
 def test_answers_follow_what_the_user_says_about_the_patient(bench, scene):

@@ -15,12 +15,10 @@ from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, PointsError
 from AnatomicalEmbedding.scan.label_map import LabelMap
 from AnatomicalEmbedding.structures.segments import write_segments
 from AnatomicalEmbeddingLib.boxes.Segments import addSegment, maskIn, segmentIds, segmentName
-from AnatomicalEmbeddingLib.outlines import OutlineNodes
 from AnatomicalEmbeddingLib.outlines.OutlineFolder import OutlineFolder
 from AnatomicalEmbeddingLib.outlines.OutlineNodes import labelsOf, outlinedScans
 from AnatomicalEmbeddingLib.shared.maps.Engine import Choice
 from AnatomicalEmbeddingLib.shared.VolumeNodes import snapshot
-from slicer_kit.scene import nodes_of_class
 
 QUICK = Choice(device="cpu")
 WAITS = """
@@ -42,10 +40,6 @@ def until(logic, condition, seconds=400.0):
     poll_until(
         condition, logic.poll, seconds=seconds, problem=lambda: f"{logic.progress}, {logic.said}"
     )
-
-
-def dice(one, other):
-    return 2 * (one & other).sum() / (one.sum() + other.sum())
 
 
 # -- segments on the voxels of scans
@@ -144,42 +138,6 @@ def test_nested_segments_are_whole_in_the_file_and_slicer_reads_its_layers(
 
 
 # -- from end to end
-
-
-@pytest.mark.long
-def test_the_rest_is_outlined_with_the_names_and_colours_of_the_examples(
-    scene, patients, examples, logic, tmp_path
-):
-    examples[0].GetSegmentation().GetNthSegment(0).SetColor(0.2, 0.4, 0.6)
-    air = slicer.util.addVolumeFromArray(
-        np.full((30, 40, 40), -1000, np.int16), np.diag([5, 5, 5, 1.0]), name="Air"
-    )
-    assert logic.segmentRest(examples, [*patients, air], str(tmp_path / "out"), QUICK)
-    assert not logic.segmentRest(examples, patients, str(tmp_path / "out"), QUICK)
-    shares = []
-    until(logic, lambda: shares.append(logic.progress[0]) or not logic.busy)
-    assert shares == sorted(shares), logic.said
-    assert "Air" in logic.said[0]
-    assert "1 of 1 scans outlined" in logic.said[-1], logic.said
-    node = scene.GetFirstNodeByName("Third outlined")
-    assert node.GetNodeReference(OutlineNodes.VOLUME_ROLE) is patients[2]
-    assert [segmentName(node, each) for each in segmentIds(node)] == ["Liver", "Left kidney"]
-    assert node.GetSegmentation().GetNthSegment(0).GetColor() == pytest.approx((0.2, 0.4, 0.6))
-    assert dice(maskIn(patients[2], node, segmentIds(node)[0]), mask_of(2, "liver")) > 0.85
-    rows = OutlineNodes.rowsIn(scene)
-    liver = next(row for row in rows if row.structure == "Liver" and row.volume is patients[2])
-    assert liver.volumeMl == pytest.approx(
-        maskIn(patients[2], node, segmentIds(node)[0]).sum() * 0.064, abs=0.01
-    )
-    doubts = [row.doubt for row in rows if row.doubt is not None]
-    assert liver.doubt in doubts
-    # what is absent comes last
-    assert [row.doubt for row in rows[: len(doubts)]] == sorted(doubts, reverse=True)
-    # the same again finds its work done and adds nothing
-    count = len(nodes_of_class(scene, "vtkMRMLSegmentationNode"))
-    assert logic.segmentRest(examples, [*patients, air], str(tmp_path / "out"), QUICK)
-    until(logic, lambda: not logic.busy, 60)
-    assert len(nodes_of_class(scene, "vtkMRMLSegmentationNode")) == count
 
 
 def test_stopping_and_closing_the_scene_end_the_process(scene, patients, examples, logic, tmp_path):

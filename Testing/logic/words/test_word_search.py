@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import slicer
-from scans import add_transform, patient, turned
+from scans import patient
 
 from AnatomicalEmbedding.scan.volume import transform_points
 from AnatomicalEmbeddingLib.boxes.Segments import extremesIn, segmentIds
@@ -50,20 +50,6 @@ def test_an_uncertain_place_is_not_called_found(bench, pair):
         found, place=replace(found.place, status="uncertain", probability=0.48, levels="L3 or L4")
     )
     assert doubtful.text == "not certain (48 %): the level is not certain: L3 or L4"
-
-
-def test_regions_are_no_clutter(bench, pair, tmp_path):
-    bench.find("liver")
-    first = bench.regions()
-    assert len(first) == 2
-    assert all(node.GetHideFromEditors() and not node.GetSaveWithScene() for node in first)
-    assert not any(node.GetDisplayNode().GetSaveWithScene() for node in first)
-    bench.find("spleen")
-    assert len(bench.regions()) == 2
-    assert not set(first) & set(bench.regions())
-    bench.search.clear()
-    assert bench.regions() == []
-    assert bench.search.answers() == []
 
 
 def test_regions_that_the_user_keeps_stay_and_are_saved_with_the_scene(
@@ -118,21 +104,6 @@ def test_what_is_not_understood_is_a_sentence(bench, pair, text, said):
     assert said in bench.reported[-1]
     assert bench.search.steps == []
     assert not bench.store.busy
-
-
-def test_a_scan_below_a_transform_is_shaded_where_it_is(bench, pair):
-    moved = add_transform(bench.scene, turned(20, (30.0, -10.0, 5.0)))
-    pair[0].SetAndObserveTransformNodeID(moved.GetID())
-    bench.find("liver")
-    matrix = slicer.util.arrayFromTransformMatrix(moved)
-    own = bench.search.found(pair[0]).place.point_ras
-    np.testing.assert_allclose(
-        bench.search.found(pair[0]).world, transform_points(matrix, own[None])[0], atol=1e-6
-    )
-    assert bench.search.regions.of(pair[0]).GetTransformNodeID() == moved.GetID()
-    pair[0].SetAndObserveTransformNodeID(None)
-    bench.search.poll()
-    assert bench.search.regions.of(pair[0]).GetTransformNodeID() is None
 
 
 def test_changed_voxels_take_the_answer_with_them(bench, pair):

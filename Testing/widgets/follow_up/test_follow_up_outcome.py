@@ -2,11 +2,6 @@
 
 import threading
 
-from follow_up_actions import column
-
-from AnatomicalEmbedding.followup.lesions import CONFIRMED
-from slicer_kit.scene import read_mrb
-
 
 def responses(reader):
     table = reader.panel.ui.responseTable
@@ -69,31 +64,3 @@ def test_the_panel_closed_while_working_gives_everything_back(kit, reader):
     assert not store.busy
     assert not reader.panel.session._panels
     assert not [thread for thread in threading.enumerate() if thread.name == "AnatomicalEmbedding"]
-
-
-def test_a_study_that_is_gone_stays_in_the_table_with_what_was_entered(kit, prepared, three):
-    prepared.go("L1", 1)
-    prepared.press("C")
-    kit.scene.RemoveNode(three[1])
-    kit.spin(lambda: prepared.table.horizontalHeaderItem(2).text() == "2023-09-01\nnot loaded")
-    assert prepared.cell(0, 2) == "✓ confirmed"
-    prepared.choice.choose("L1", prepared.logic.record.studies[1].key)
-    assert "This study is not loaded" in prepared.ui.notVisibleButton.toolTip
-
-
-def test_everything_is_there_again_after_saving(prepared, tmp_path):
-    kit = prepared.kit
-    panel = prepared.panel
-    prepared.go("L1", 1)
-    prepared.press("C")
-    before = [column(prepared.table, n) for n in range(4)]
-    path = kit.save_scene(tmp_path / "follow-up.mrb")
-    kit.close_scene()
-    assert prepared.table.rowCount == 0
-    read_mrb(kit.scene, path)
-    for _ in range(10):  # a timer that was due while the scene was loaded comes first
-        panel.session.tick()
-    kit.spin(lambda: panel.ui.priorSelector.currentText == "2023-03-01   A")
-    assert panel.ui.currentSelector.currentText == "2023-09-01   B"
-    assert [column(prepared.table, n) for n in range(4)] == before
-    assert prepared.state("L1", 1) == CONFIRMED

@@ -70,38 +70,3 @@ def test_the_pair_follows_dates_that_turn_it_round(kit, module):
         table.item(column(table, 1).index(name), 0).setText(day)
     kit.spin(lambda: column(table, 1) == ["older", "newer"])
     assert (panel._parameterNode.prior, panel._parameterNode.current) == (older, newer)
-
-
-def test_the_user_says_that_scans_show_different_patients_or_one(kit, module):
-    for number in range(2):
-        add_patient(number, f"scan {number}")
-    panel = kit.open(module)
-    box = panel.ui.patientCheckBox
-    assert len(panel.logic.volumes) == 2
-    kit.click(box)  # not known before
-    kit.spin(lambda: panel.ui.patientSelector.currentText == "Patient")
-    assert box.checked
-    assert len(panel.logic.volumes) == 2
-    kit.click(box)
-    kit.spin(lambda: panel.ui.patientSelector.count == 2)
-    assert not box.checked
-    assert len(panel.logic.volumes) == 1
-
-
-def test_all_rows_of_the_dates_are_seen(kit, panel):
-    table = panel.ui.studyTable
-    panel.ui.studyArea.collapsed = False
-    panel.parent.resize(400, 640)
-    kit.process_events()
-    assert table.viewport().height >= sum(table.rowHeight(row) for row in range(table.rowCount))
-
-
-def test_all_buttons_are_seen_on_a_small_screen(kit, panel):
-    """At 1280 x 800 Slicer leaves 550 pixels of height to a panel, in which fonts and buttons are larger than here."""
-    import qt
-
-    panel.parent.resize(400, 640)
-    panel.parent.show()
-    kit.process_events()
-    area = panel.ui.buttonArea
-    assert 300 < area.mapTo(panel.parent, qt.QPoint(0, area.height)).y() <= 460

@@ -32,21 +32,6 @@ def test_a_missing_example_or_scan_is_stated(kit, panel):
     assert "are all examples" in button.toolTip
 
 
-def test_the_introduction_has_room_for_all_its_lines(kit, panel):
-    """Slicer's scroll area reckons with one line; the rows above would then cover each other."""
-    panel.parent.resize(400, 900)
-    panel.parent.show()
-    panel.ui.outlinesSection.collapsed = False
-    label = panel.ui.outlinesLabel
-    kit.spin(
-        lambda: (
-            label.minimumHeight
-            >= label.heightForWidth(label.width)
-            > 2 * label.fontMetrics().lineSpacing()
-        )
-    )
-
-
 def test_folder_and_examples_are_kept(kit, panel, tmp_path):
     from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
 

@@ -1,9 +1,7 @@
 """Test the user's own examples in the ROI panel: drawn boxes, segments, and removing examples."""
 
-from box_bench import add_roi, add_segmentation, truth
+from box_bench import add_segmentation, truth
 from roi_actions import cells, find, node
-
-CHOSEN = ["liver", "spleen"]
 
 
 def test_a_box_is_drawn_once_and_added(kit, panel):
@@ -49,24 +47,3 @@ def test_a_segmentation_gives_all_its_segments_or_one(kit, panel):
     ui.structureEdit.text = "spleen"
     kit.click(ui.addExampleButton)
     assert cells(ui.exampleTable)[1][:2] == ["Spleen", "my spleen (segment)"]
-
-
-def test_examples_are_unticked_and_removed(kit, panel):
-    from PySide6.QtCore import Qt
-
-    ui = panel.ui
-    ui.structureTabs.currentIndex = 1
-    for name in CHOSEN:
-        panel.boxes.examples.add(
-            name, add_roi(kit.scene, truth(0)[name].box_ras, f"{name} box"), node("Prior")
-        )
-    panel._parameterNode.structures = CHOSEN
-    assert [ui.exampleTable.item(row, 0).checkState().value for row in (0, 1)] == [2, 2]
-    ui.exampleTable.item(0, 0).setCheckState(Qt.CheckState.Unchecked)
-    assert list(panel._parameterNode.structures) == ["spleen"]
-    # the library's structure of the same name follows
-    assert panel.structurePanel.chosen == ["spleen"]
-    ui.exampleTable.selectRow(1)
-    kit.click(ui.removeExampleButton)
-    assert [row[0] for row in cells(ui.exampleTable)] == ["Liver"]
-    assert node("spleen box") is not None

@@ -93,17 +93,6 @@ def test_numpy_1_follows_a_pytorch_that_needs_it(kit, open_panel, intel_mac, eng
     assert "Restart Slicer" in shown(panel.ui.messageLabel)
 
 
-def test_numpy_1_comes_from_the_folder_of_wheels_too(
-    kit, open_panel, intel_mac, engine, tmp_path, no_pytorch_extension
-):
-    (tmp_path / WHEEL).touch()
-    panel = open_panel()
-    panel.ui.wheelFolderEdit.currentPath = str(tmp_path)
-    kit.click(panel.ui.installButton)
-    folder = ["--no-index", "--find-links", str(tmp_path)]
-    assert kit.packaging.installed == [([*folder, "torch>=2.2"], {}), ([*folder, "numpy<2"], {})]
-
-
 def test_numpy_2_stays_where_pytorch_can_use_it(kit, open_panel, intel_mac, engine):
     intel_mac["torch"] = (2, 3, 0)
     kit.packaging.install_pytorch_extension()
