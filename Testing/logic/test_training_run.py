@@ -72,16 +72,6 @@ def test_finished_run_has_weights_and_no_more_steps(run):
     assert "done all its steps" in runProblem(run, state)
 
 
-def test_run_whose_time_was_up_goes_on_with_more_of_it(run):
-    put(run, "checkpoint.pt", 100)
-    put(run, "weights.safetensors", 101)
-    losses(run, 7, 10)
-    state = inspectRun(run.runFolder)
-    assert state.stage == FINISHED
-    assert "used up its training time" in runProblem(run, state)
-    assert runProblem(replace(run, minutes=20), state) is None
-
-
 def test_weights_of_an_earlier_sitting_do_not_finish_the_run(run):
     put(run, "weights.safetensors", 100)
     put(run, "checkpoint.pt", 101)

@@ -51,24 +51,6 @@ def test_a_zip_and_a_folder_of_dicom_are_added(page, dicom_folder, tmp_path):
     check_added(page, "DICOM", size)
 
 
-def test_five_scans_in_a_grid_and_in_rows(page, scan_files, pictures, tmp_path):
-    copies = [tmp_path / f"extra{n}.nii.gz" for n in range(3)]
-    for n, copy in enumerate(copies):
-        copy.write_bytes(scan_files[n % 2].read_bytes())
-    page.send(*copies)
-    page.wait_ready(5)
-    page.press("grid")
-    page.wait("document.querySelectorAll('.cell').length === 5")
-    page.page.screenshot(path=pictures / "grid.png")
-    page.page.get_by_label("Orientation").select_option("Coronal")
-    page.page.locator("[data-view=scan4coronal]").wait_for()
-    page.press("rows")
-    page.wait("document.querySelectorAll('.cell').length === 15")
-    for copy in copies:
-        page.remove(copy.name.removesuffix(".nii.gz"))
-    page.wait("document.querySelectorAll('.cell').length === 6")
-
-
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [

@@ -50,13 +50,6 @@ def test_scans_are_prepared_on_request(kit, bar, session):
     assert session.store.map(volumes[1]) == "CT-2"
 
 
-def test_what_was_done_to_a_scan_is_reported(kit, bar, session):
-    session.store.engine.__class__.noted = ("gantry tilt 12.0 deg resampled upright",)
-    bar.setVolumes([add_ct("CT-1")])
-    kit.click(bar.button)
-    kit.spin(lambda: "CT-1: gantry tilt 12.0 deg resampled upright." in plain(bar.label.text))
-
-
 class TestWhileWorking:
     @pytest.fixture
     def engine(self):
@@ -75,22 +68,3 @@ class TestWhileWorking:
         assert bar.button.text == "Prepare scans"
         kit.spin(lambda: engine.ended == ["CT <1>"])
         assert not session.store.busy
-
-
-def test_failures_are_reported_a_line_each(kit, bar, monkeypatch):
-    from AnatomicalEmbedding.errors import VolumeError
-
-    def fail(self, volume, progress, cancelled, only_kept=False):
-        raise VolumeError(f"{volume.name}: shows no body; choose another scan.")
-
-    monkeypatch.setattr(InstantEngine, "embed", fail)
-    bar.setVolumes([add_ct("CT-1"), add_ct("CT <2>")])
-    kit.click(bar.button)
-    kit.spin(lambda: "CT <2>" in plain(bar.label.text))
-    assert plain(bar.label.text).splitlines() == [
-        "0 of 2 scans ready",
-        "CT-1: shows no body; choose another scan.",
-        "CT <2>: shows no body; choose another scan.",
-    ]
-    assert bar.button.text == "Prepare scans"
-    assert bar.button.enabled, "failed ones can be tried again"

@@ -113,16 +113,3 @@ def test_the_real_engine_s_model_is_given_back(kit, settings):
     current.detach("panel")
     gc.collect()
     assert network() is None
-
-
-def test_other_weights_drop_maps_and_another_device_keeps_them(kit, session, settings):
-    current = session()
-    volume = add_ct("CT-1")
-    current.store.request([volume])
-    kit.spin(lambda: current.store.map(volume) is not None)
-    settings.setValue("device", "cpu")
-    assert current.store.engine.choice.device == "cpu"
-    assert current.store.map(volume) is not None
-    settings.setValue("weights", "ct-research")
-    assert current.store.engine.choice.weights == "ct-research"
-    assert current.store.map(volume) is None

@@ -9,17 +9,16 @@ from pathlib import Path
 LIBRARY = "AnatomicalEmbeddingLib"
 # what only the application has: a file that imports one of these is no logic
 APPLICATION_PACKAGES = {
-    *(
-        "qt",
-        "ctk",
-        "SampleData",
-        "DICOMLib",
-        "slicer.i18n",
-        "slicer.packaging",
-        "slicer.cli",
-        "slicer.testing",
-    ),
-    *("slicer.ScriptedLoadableModule", "slicer.parameterNodeWrapper"),
+    "qt",
+    "ctk",
+    "SampleData",
+    "DICOMLib",
+    "slicer.i18n",
+    "slicer.packaging",
+    "slicer.cli",
+    "slicer.testing",
+    "slicer.ScriptedLoadableModule",
+    "slicer.parameterNodeWrapper",
 }
 
 

@@ -1,6 +1,5 @@
 """Use the slice views of the main window: click and drag at places of a scan, and read what the views show."""
 
-import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -118,19 +117,6 @@ class SliceViews:
         canvas, (x, y) = self._go(volume, place, orientation)
         events.enter(canvas, x - 4, y - 4)
         events.move(canvas, x, y)
-
-    def wave(self, volume, seconds: float, orientation: str = "Axial") -> int:
-        """Move the mouse about the middle of a view as fast as it goes; returns how often it was moved."""
-        canvas = self._canvas(self.of(volume, orientation))
-        x = canvas.width // 2
-        y = canvas.height // 2
-        moves = 0
-        events.enter(canvas, x, y)
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            moves += 1
-            events.move(canvas, x + moves % 41 - 20, y + moves % 31 - 15)
-        return moves
 
     def leave(self, volume, orientation: str = "Axial") -> None:
         """Move the mouse out of a view."""

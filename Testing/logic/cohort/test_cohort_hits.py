@@ -68,23 +68,6 @@ def test_a_scan_is_read_and_shown_at_its_place(scene, hits, table):
         assert np.allclose(middle(view), patient(0).points_ras["carina"], atol=0.01)
 
 
-def test_the_next_one_takes_its_views_and_a_scan_is_read_once(scene, hits, table):
-    other = slicer.util.addVolumeFromArray(np.zeros((4, 4, 4), np.int16), name="template")
-    kept = add_view(scene, "Yellow", other)
-    shown = add_view(scene, "Red", None)
-    hits.open(table)
-    hits.show(hits.places[0])
-    settle(hits)
-    Views.compositeOf(scene, kept).SetBackgroundVolumeID(other.GetID())
-    hits.show(hits.places[1])
-    settle(hits)
-    hits.show(hits.places[0])
-    assert hits.loading is None
-    assert len(ctVolumes(scene)) == 3
-    assert Views.volumeIn(scene, kept) is other
-    assert Views.volumeIn(scene, shown).GetName() == "patient 0"
-
-
 def test_what_cannot_be_read_is_a_sentence(scene, hits, table):
     said = []
     hits.reported.connect(said.append)

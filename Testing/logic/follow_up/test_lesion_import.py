@@ -49,17 +49,6 @@ def test_points_become_lesions_of_their_study_and_keep_their_names(bench, pair, 
     assert bench.logic.record.lesions == (), "one step"
 
 
-def test_what_is_there_already_and_what_lies_outside_is_reported(bench, pair, importing):
-    node = add_list(bench, {"apex": (1, 2, 3), "far": (500, 0, 0)})
-    importing.importPoints(bench.logic, node, pair[0])
-    said = importing.importPoints(bench.logic, node, pair[0])
-    assert said == [
-        "Points: contains no new lesion.",
-        "far: the point lies outside CT 20230101 and was not imported.",
-    ]
-    assert len(bench.logic.record.lesions) == 1
-
-
 # -- files
 
 

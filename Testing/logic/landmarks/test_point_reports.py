@@ -9,7 +9,6 @@ from dicom_series import import_slices, write_ct_series
 from landmark_bench import NAMES
 from report_checks import check
 from scans import add_patient, add_transform, patient, turned
-from test_measurements import draw
 
 from AnatomicalEmbedding.dicom.sr import read_any_points
 
@@ -70,12 +69,3 @@ def test_each_scan_from_dicom_gets_a_report_of_the_points_that_it_shows(
     assert errors == [[pytest.approx(answer.errorMm, abs=0.01)], []]
     uids = [[group.tracking_uid for group in scan] for scan in groups]
     assert uids[1] == uids[0][:2]  # one point has one UID
-
-
-def test_a_report_has_the_angle_with_its_margin(bench, target, reports, tmp_path):
-    draw(bench, "Angle", [patient(0).points_ras[name] for name in NAMES])
-    reports.writeReports(bench.logic, tmp_path)
-    *_, group = groups_of(tmp_path / "B_Angle.sr.dcm")
-    stated = [item.value for item in group.get_measurements()]
-    measured = bench.logic.measurementIn(target)
-    np.testing.assert_allclose(stated, [measured.value, measured.margin], atol=0.01)

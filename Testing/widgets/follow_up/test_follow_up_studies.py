@@ -2,7 +2,7 @@
 
 import qt_labels
 import slicer.util
-from follow_up_actions import choose, column
+from follow_up_actions import column
 from scans import add_patient
 
 
@@ -39,17 +39,6 @@ def test_a_wrong_date_is_reported_and_changes_nothing(kit, panel):
     )
     assert column(panel.ui.studyTable, 0) == ["2023-03-01", "2023-09-01", "2024-03-01"]
     assert not kit.dialogs
-
-
-def test_the_user_chooses_prior_and_current(kit, panel, three):
-    choose(kit, panel.ui.priorSelector, "2023-09-01   B")
-    assert panel._parameterNode.prior is three[1]
-    choose(kit, panel.ui.currentSelector, "2023-03-01   A")
-    assert panel._parameterNode.current is three[0]
-    choose(kit, panel.ui.priorSelector, "2023-03-01   A")
-    assert panel.ui.currentSelector.currentText == "2024-03-01   C", (
-        "a study is not compared with itself"
-    )
 
 
 def test_the_panel_leaves_room_for_the_views_on_a_small_screen(panel):

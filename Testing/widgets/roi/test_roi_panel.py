@@ -62,20 +62,6 @@ def test_the_library_is_listed_searched_and_ticked(panel):
     assert list(panel._parameterNode.structures) == []
 
 
-def test_a_library_of_ones_own_takes_the_place_of_the_shipped_one(panel, tmp_path):
-    tick(panel, "Liver")
-    edit = panel.ui.libraryFileEdit
-    own = str(tmp_path / "mine.structures.safetensors")
-    edit.currentPath = own
-    assert panel._parameterNode.libraryFile == own
-    assert panel.ui.countLabel.text == "There is no structure library for these weights."
-    assert not panel.ui.findButton.enabled
-    edit.currentPath = own[:-5]  # a person deletes the text letter by letter
-    edit.currentPath = ""
-    assert panel._parameterNode.libraryFile == ""
-    assert panel.structurePanel.chosen == ["liver"]
-
-
 # -- a search, and what it found
 
 

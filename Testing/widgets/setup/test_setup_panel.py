@@ -65,12 +65,3 @@ def test_another_folder_and_limit_are_remembered(kit, open_panel, settings, sess
 
 
 # -- several panels
-
-
-def test_panels_of_several_modules_follow_each_other(kit, open_panel):
-    first = open_panel()
-    second = open_panel()
-    choose(kit, first.ui.weightsSelector, "ct-research")
-    choose(kit, first.ui.deviceSelector, "Processor (CPU)")
-    assert second.ui.weightsSelector.currentText == "ct-research"
-    assert second.ui.deviceSelector.currentText == "Processor (CPU)"

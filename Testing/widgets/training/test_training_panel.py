@@ -66,27 +66,6 @@ def test_finished_run_hands_its_weights_to_the_other_modules(ready, tmp_path):
     assert ready.kit.dialogs.of("url")[0].text == f"file://{tmp_path / 'run'}"
 
 
-def test_run_of_an_earlier_session_is_picked_up_by_choosing_its_folder(ready, tmp_path):
-    begun = TrainingSettings(
-        scanFolders=ready.panel.form.settings().scanFolders,
-        recipe="ape",
-        steps=333,
-        runFolder=str(tmp_path / "old"),
-    )
-    (tmp_path / "old").mkdir()
-    leave_run(tmp_path / "old", begun, 42)
-    ready.ui.runFolderEdit.currentPath = str(tmp_path / "old")
-    assert ready.panel.form.settings() == begun
-    assert "step 42 of 333" in ready.status
-    assert ready.ui.plotLossButton.enabled
-    ready.ui.stepsSpin.value = 334
-    assert not ready.ui.startButton.enabled
-    assert "other settings (number of steps)" in ready.status
-    ready.ui.stepsSpin.value = 333
-    ready.ui.minutesSpin.value = 90
-    assert ready.ui.startButton.enabled
-
-
 def test_scans_of_any_kind_need_only_a_folder(ready, tmp_path):
     ui = ready.ui
     ui.kindCombo.currentIndex = 1
