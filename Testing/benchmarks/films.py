@@ -16,10 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from AnatomicalEmbedding.embedding.inference import Model, load_model
-from AnatomicalEmbedding.embedding.map import EmbeddingMap
 from AnatomicalEmbedding.films.patient import ProjectedCT
 from AnatomicalEmbedding.films.projection import Tissue, film_of, random_beam
-from AnatomicalEmbedding.matching.status import ABSENT
 from AnatomicalEmbedding.phantom import make_phantom
 from AnatomicalEmbedding.registration.films import FilmPair
 from AnatomicalEmbedding.relations.one_patient import MappedScan
@@ -45,7 +43,6 @@ class Jsrt:
         self.images = data["images"]
         self.points = data["landmarks"] / 4
         self.group = np.repeat(np.arange(len(data["counts"])), data["counts"])
-        self.names = [str(name) for name in data["groups"]]
         order = np.random.default_rng(SEED).permutation(len(self.images))
         self.tests = order[:FILMS]
         self.templates = order[FILMS : FILMS + TEMPLATES]
@@ -76,20 +73,15 @@ def distance_to_curve(points: np.ndarray, curve: np.ndarray) -> np.ndarray:
     return np.linalg.norm(off - share[..., None] * along, axis=-1).min(axis=1)
 
 
-def embedding_finder(
-    data: Jsrt, embed: Callable, find: Callable
-) -> tuple[Finder, Callable[[], str]]:
-    """Return a finder, and a function that states its CPU time.
-
-    embed: film -> what `find` needs. find: (of template, RAS mm of points (n, 3), of target) -> RAS mm (n, 3).
-    """
+def ours(data: Jsrt, model: Model) -> tuple[Finder, Callable[[], str]]:
+    """Return a finder, and a function that states its CPU time."""
     maps = {}
     seconds = {"embed": [], "match": []}
 
     def embedded(number: int):
         if number not in maps:
             start = time.process_time()
-            maps[number] = embed(data.film(number))
+            maps[number] = model.embed(data.film(number))
             seconds["embed"].append(time.process_time() - start)
         return maps[number]
 
@@ -98,17 +90,11 @@ def embedding_finder(
         one = embedded(template)
         other = embedded(target)
         start = time.process_time()
-        places = find(one, np.nan_to_num(points), other)
+        places = FilmPair(one, other).points(np.nan_to_num(points)).points_ras
         seconds["match"].append(time.process_time() - start)
         return np.where(np.isfinite(points), places, np.nan)
 
     return found, lambda: ", ".join(f"{name} {np.mean(of):.2f} s" for name, of in seconds.items())
-
-
-def ours(data: Jsrt, model: Model) -> tuple[Finder, Callable[[], str]]:
-    return embedding_finder(
-        data, model.embed, lambda one, points, other: FilmPair(one, other).points(points).points_ras
-    )
 
 
 def measure_jsrt(options: argparse.Namespace) -> None:
@@ -158,13 +144,9 @@ def measure_projections(options: argparse.Namespace) -> None:
         (f"phantom {s}", lambda s=s: make_phantom(s, (3, 3, 3), (330, 600)).volume)
         for s in PHANTOM_SEEDS
     ]
-    print(
-        "| scan | CT point to film, mm: mean | median | film place to line, mm: mean | median | collimated: absent |"
-    )
-    print("|---|---|---|---|---|---|")
+    print("| scan | CT point to film, mm: mean | median | film place to line, mm: mean | median |")
+    print("|---|---|---|---|---|")
     total = list[np.ndarray]()
-    beyond_mm = list[np.ndarray]()
-    absent = list[np.ndarray]()
     for name, read in cts:
         volume = read()
         projected = ProjectedCT.of(volume)
@@ -180,8 +162,6 @@ def measure_projections(options: argparse.Namespace) -> None:
         )
         found = relation.points(points)
         errors = np.linalg.norm(found.points_ras - truth, axis=1)[shown]
-        absent.append(found.status[~shown] == ABSENT)
-        beyond_mm.append(distance_outside(target, truth[~shown]))
         inverse = relation.inverse()
         rays = inverse.rays(inverse.points(truth[shown]))
         along = rays.ends_ras[:, 1] - rays.ends_ras[:, 0]
@@ -189,31 +169,13 @@ def measure_projections(options: argparse.Namespace) -> None:
         off = np.linalg.norm(np.cross(points[shown] - rays.ends_ras[:, 0], along), axis=1)
         total.append(np.stack([errors, off]))
         numbers = (errors.mean(), np.median(errors), off.mean(), np.median(off))
-        share = f"{absent[-1].mean():.0%}" if len(absent[-1]) else ""
         print(
-            f"| {name} | " + " | ".join(f"{value:.1f}" for value in numbers) + f" | {share} |",
+            f"| {name} | " + " | ".join(f"{value:.1f}" for value in numbers) + " |",
             flush=True,
         )
     every = np.concatenate(total, axis=1)
     numbers = (every[0].mean(), np.median(every[0]), every[1].mean(), np.median(every[1]))
-    print("| all | " + " | ".join(f"{value:.1f}" for value in numbers) + " | |")
-    outside = np.concatenate(beyond_mm)
-    said = np.concatenate(absent)
-    for low, high in ((0, 10), (10, 25), (25, np.inf)):
-        rows = (outside >= low) & (outside < high)
-        print(
-            f"{low} to {high} mm outside: {rows.sum()} points, {said[rows].mean():.0%} called absent"
-        )
-
-
-def distance_outside(film: EmbeddingMap, places_ras: np.ndarray) -> np.ndarray:
-    """Return the distances (n,) mm of places (n, 3) from the rectangle around the body in a film."""
-    k, j, i = np.nonzero(film.body.numpy())
-    cells = transform_points(film.cell_to_ras, np.column_stack([i, j, k]))[:, [0, 2]]
-    low = cells.min(axis=0) - film.cell_mm[0] / 2
-    high = cells.max(axis=0) + film.cell_mm[0] / 2
-    places = places_ras[:, [0, 2]]
-    return np.linalg.norm(np.maximum(np.maximum(low - places, places - high), 0), axis=1)
+    print("| all | " + " | ".join(f"{value:.1f}" for value in numbers) + " |")
 
 
 def random_points(tissue: Tissue, rng: np.random.Generator, count: int = 200) -> np.ndarray:

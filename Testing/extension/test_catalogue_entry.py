@@ -34,12 +34,3 @@ def test_the_entry_is_one_the_index_takes() -> None:
     assert any((ROOT / name).is_file() for name in ("LICENSE", "LICENSE.txt")), (
         "the index looks for these names"
     )
-
-
-def test_pictures_lie_where_cmake_says() -> None:
-    """The addresses are those of the repository's main branch; their paths must exist in this checkout."""
-    for address in (
-        _setting("EXTENSION_ICONURL") + " " + _setting("EXTENSION_SCREENSHOTURLS")
-    ).split():
-        _, path = address.split("/main/")
-        assert (ROOT / path).is_file(), address

@@ -43,18 +43,6 @@ def test_no_lesion_here_is_lost(empty: FollowUp) -> None:
         adopt_record(marked, marked)
 
 
-def test_studies_stay_in_order_and_get_dates() -> None:
-    here = FollowUp().with_studies(
-        [Study("a", "a"), Study("b", "b", date(2024, 7, 1)), Study("u", "u")]
-    )
-    there = FollowUp().with_studies(
-        [Study("e", "e", date(2023, 1, 1)), Study("a", "a", date(2024, 1, 1))]
-    )
-    both = adopt_record(here, there)
-    assert [study.key for study in both.studies] == ["e", "a", "b", "u"]
-    assert both.studies[1].date == date(2024, 1, 1)
-
-
 HERE = (
     Study("k1", "prior"),
     Study("k2", "renamed", series_uid="1.2"),

@@ -115,27 +115,6 @@ def test_a_film_has_one_view_in_its_own_plane_and_a_ruler_only_with_a_known_size
     assert rulers == [slicer.vtkMRMLSliceNode.RulerTypeThin, slicer.vtkMRMLSliceNode.RulerTypeNone]
 
 
-def test_a_scan_that_is_loaded_later_does_not_fill_the_rows(scene, views, logics):
-    """Slicer shows each loaded scan in all views that allow this."""
-    first, second, (axial, _coronal, _other) = views
-    for tag in [
-        SideBySide.viewTag(row, o) for row in range(2) for o in ("Axial", "Sagittal", "Coronal")
-    ]:
-        add_view(scene, tag, None)
-    scene.GetFirstNodeByClass("vtkMRMLLayoutNode") or scene.AddNewNodeByClass("vtkMRMLLayoutNode")
-    SideBySide.showSideBySide(scene, [first, second])
-    third = add_patient(2, "Third")
-    shown = slicer.vtkMRMLApplicationLogic()
-    shown.SetMRMLScene(scene)
-    shown.GetSelectionNode().SetActiveVolumeID(third.GetID())
-    shown.PropagateVolumeSelection(shown.BackgroundLayer)
-    shown.SetMRMLScene(None)
-    assert Views.volumeIn(scene, axial) is third
-    for row, volume in enumerate((first, second)):
-        view = scene.GetSingletonNode(SideBySide.viewTag(row, "Axial"), "vtkMRMLSliceNode")
-        assert Views.volumeIn(scene, view) is volume
-
-
 def test_the_grid_has_a_row_of_linked_views_for_each_scan(scene, views):
     first, second, _ = views
     layout = slicer.vtkMRMLLayoutLogic()
@@ -256,17 +235,4 @@ def test_markers_are_not_saved_nor_offered_and_go_when_it_is_off(scene, views, c
     assert scene.GetFirstNodeByName("Anatomical crosshair") is None
     crosshair._clock.now += 1
     move_mouse(scene, axial, patient(0).points_ras["carina"])
-    assert scene.GetFirstNodeByName("Anatomical crosshair") is None
-
-
-def test_closing_the_scene_or_deleting_a_scan_is_harmless(scene, views, crosshair):
-    _, second, (axial, _, _) = views
-    move_mouse(scene, axial, patient(0).points_ras["carina"])
-    scene.RemoveNode(crosshair.markers.of(second))
-    crosshair._clock.now += 1
-    move_mouse(scene, axial, patient(0).points_ras["diaphragm_dome_right"])
-    assert crosshair.markers.of(second) is not None
-    scene.Clear(0)
-    crosshair._clock.now += 1
-    crosshair.poll()
     assert scene.GetFirstNodeByName("Anatomical crosshair") is None

@@ -101,21 +101,3 @@ def test_volumes_of_one_patient_are_together_and_so_are_those_without_one(scene)
     assert found[:3] == [people[0], people[1], people[0]]
     assert found[3] == found[4]
     assert found[3] not in people
-
-
-def test_a_node_with_the_name_of_a_folder_is_not_taken_for_it(scene):
-    ct = add_patient(0)
-    other = scene.AddNewNodeByClass("vtkMRMLMarkupsFiducialNode", "Boxes")
-    SceneNodes.placeNextTo(scene, other, ct)
-    for name in ("first", "second"):
-        SceneNodes.placeInFolder(
-            scene, scene.AddNewNodeByClass("vtkMRMLMarkupsFiducialNode", name), ct, "Boxes"
-        )
-    hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
-    folders = [
-        hierarchy.GetItemParent(SceneNodes.itemOf(scene, scene.GetFirstNodeByName(n)))
-        for n in ("first", "second")
-    ]
-    assert folders[0] == folders[1]
-    assert hierarchy.GetItemDataNode(folders[0]) is None
-    assert hierarchy.GetItemName(folders[0]) == "Boxes"

@@ -78,11 +78,6 @@ def start(kit, tmp_path, map_folder, monkeypatch):
         del slicer.dicomDatabase
 
 
-@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
-def test_every_scenario_can_be_loaded(kit, path):
-    assert callable(load(path).run)
-
-
 @pytest.mark.parametrize("name", DRIVEN)
 def test_a_scenario_from_end_to_end(start, name):
     path = IN_SLICER / "scenarios" / f"{name}.py"

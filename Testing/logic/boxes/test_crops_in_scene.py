@@ -98,24 +98,6 @@ def test_oblique_volumes_below_transforms_are_cropped_on_their_own_grid(bench):
     assert (box <= np.array(crop.GetImageData().GetDimensions()) - 0.5 + 1e-6).all()
 
 
-def test_one_crop_around_all_or_one_each(bench):
-    volume = add_patient(0)
-    names = ["kidney_left", "kidney_right", "brain"]
-    bench.find([volume], names)
-    (whole,) = Crops.crop(bench.logic, volume, names)
-    left, right = Crops.crop(bench.logic, volume, names, separately=True)
-    assert [node.GetName() for node in (whole, left, right)] == [
-        "CT-1 crop",
-        "CT-1 kidney left",
-        "CT-1 kidney right",
-    ]
-    for part in (left, right):
-        assert_exact(volume, part)
-        assert (bounds(part)[0] >= bounds(whole)[0] - 1e-6).all()
-        assert (bounds(part)[1] <= bounds(whole)[1] + 1e-6).all()
-    assert (np.minimum(bounds(left)[0], bounds(right)[0]) == bounds(whole)[0]).all()
-
-
 def test_a_crop_keeps_its_source_looks_and_place_in_the_hierarchy(bench):
     hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(bench.scene)
     volume = add_patient(0)

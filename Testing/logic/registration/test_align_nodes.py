@@ -66,30 +66,6 @@ def test_undo_puts_a_volume_back_below_what_it_lay_below(scene):
     assert {first.GetScene(), second.GetScene()} == {scene}
 
 
-def test_transform_files_of_the_engine_and_of_the_scene_hold_the_same_map(scene, volumes, tmp_path):
-    import SimpleITK as sitk
-
-    found = registration()
-    moved = found.transform_points(POINTS)
-    storage = scene.AddNewNodeByClass("vtkMRMLTransformStorageNode")
-    storage.SetFileName(str(tmp_path / "saved.h5"))
-    assert storage.WriteData(align(scene, found, *volumes))
-    read = sitk.ReadTransform(str(tmp_path / "saved.h5"))
-    flip = np.array([-1.0, -1.0, 1.0])
-    assert (
-        np.abs(
-            np.array([read.TransformPoint(p) for p in (POINTS * flip).tolist()]) * flip - moved
-        ).max()
-        < 1e-3
-    )
-    found.write(tmp_path / "transform.h5")
-    node = scene.AddNewNodeByClass("vtkMRMLTransformNode", "read")
-    storage.SetFileName(str(tmp_path / "transform.h5"))
-    assert storage.ReadData(node)
-    assert np.abs(through(node.GetTransformFromParent(), POINTS) - moved).max() < 1e-4
-    assert np.abs(through(node.GetTransformToParent(), moved) - POINTS).max() < 1e-4
-
-
 @pytest.mark.parametrize("kind", ["affine", "deformable"])
 def test_an_mrb_keeps_the_alignment_and_its_undo(scene, tmp_path, kind):
     before = add_transform(scene, turned(10, (1, 2, 3)), "Before")

@@ -9,7 +9,6 @@ from scans import patient
 
 from AnatomicalEmbedding.scan.volume import transform_points
 from AnatomicalEmbeddingLib.boxes.Segments import extremesIn, segmentIds
-from slicer_kit.scene import read_mrb, write_mrb
 
 
 def labels_at(number: int, world) -> str:
@@ -50,29 +49,6 @@ def test_an_uncertain_place_is_not_called_found(bench, pair):
         found, place=replace(found.place, status="uncertain", probability=0.48, levels="L3 or L4")
     )
     assert doubtful.text == "not certain (48 %): the level is not certain: L3 or L4"
-
-
-def test_regions_that_the_user_keeps_stay_and_are_saved_with_the_scene(
-    bench, pair, tmp_path, scene
-):
-    bench.find("liver")
-    bench.search.regions.keep()
-    bench.find("spleen")
-    bench.search.clear()
-    names = [f"liver in {node.GetName()}" for node in pair]
-    assert [node.GetName() for node in bench.regions()] == names
-    assert not any(node.GetHideFromEditors() for node in bench.regions())
-    write_mrb(scene, tmp_path / "kept.mrb")
-    scene.Clear(0)
-    read_mrb(scene, tmp_path / "kept.mrb")
-    bench.search.poll()
-    assert [node.GetName() for node in bench.regions()] == names
-    liver, (kept, _other) = box_of(0, "liver"), bench.regions()
-    half = extremesIn(
-        scene.GetFirstNodeByName(names[0].removeprefix("liver in ")), kept, segmentIds(kept)[0]
-    )[0]
-    overlap = np.clip(np.minimum(half[1], liver[1]) - np.maximum(half[0], liver[0]), 0, None).prod()
-    assert overlap > 0.2 * np.ptp(liver, axis=0).prod()
 
 
 def test_an_answer_that_comes_late_is_not_shown_for_the_next_place(bench, pair):
