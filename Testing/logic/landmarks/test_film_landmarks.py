@@ -10,7 +10,7 @@ from scans import add_patient, finish, relate
 from AnatomicalEmbedding.errors import VolumeError
 from AnatomicalEmbedding.matching.status import UNCERTAIN
 from AnatomicalEmbedding.scan.geometry import transform_points
-from AnatomicalEmbedding.scan.volume import Volume
+from AnatomicalEmbedding.scan.volume import Film, Volume
 from AnatomicalEmbeddingLib.shared import VolumeNodes
 from AnatomicalEmbeddingLib.shared.maps.MapStore import FAILED
 
@@ -27,7 +27,7 @@ def test_volumes_with_one_slice_are_films_and_no_cts(scene):
     assert VolumeNodes.scans(scene) == [ct]
     for node in (grey, coloured):
         film = VolumeNodes.snapshot(node).volume()
-        assert film.is_film
+        assert isinstance(film, Film)
         np.testing.assert_array_equal(film.voxels[0], GREY)
         np.testing.assert_allclose(film.spacing[:2], 350 / 90)
         assert "350 mm wide" in film.notes[0]
@@ -59,7 +59,7 @@ def test_pixels_and_world_are_exact(scene, mm, signs, plane):
     matrix[:3, 3] = 31, -72, 153
     node = add_picture(GREY, "film", matrix)
     film = VolumeNodes.snapshot(node).volume()
-    assert film.is_film
+    assert isinstance(film, Film)
     pixels = np.column_stack([RNG.uniform(0, 89, 20), RNG.uniform(0, 119, 20), np.zeros(20)])
     world = transform_points(matrix, pixels)
     engine = transform_points(film.ijk_to_ras, pixels)
