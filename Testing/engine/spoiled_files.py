@@ -2,11 +2,9 @@
 
 import copy
 import gzip
-import io
 import json
 import re
 import struct
-import zipfile
 from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
@@ -197,38 +195,6 @@ def safetensors(data: bytes, draw: Random) -> bytes:
         body = (body[:at] + run + body[at + len(run) :])[: len(body)]
     head = _dumped(header)
     return struct.pack("<Q", len(head)) + head + body
-
-
-def npz(data: bytes, draw: Random) -> bytes:
-    """Change an array of a zip of arrays: its header or bytes, a pickle, a claim of many values, a name."""
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        files = {name: archive.read(name) for name in archive.namelist()}
-    name = draw.choice(sorted(files))
-    kind = draw.choice(("header", "bytes", "pickle", "many", "json", "json", "lose", "name"))
-    if kind == "json" and "about.npy" in files:
-        document = json.loads(files["about.npy"][files["about.npy"].index(b"\n") + 1 :])
-        files["about.npy"] = _npy(_dumped(changed_value(document, draw)), "|u1")
-    elif kind == "pickle":
-        files[name] = _npy(_PICKLE, "|O", "(1,)")
-    elif kind == "many":
-        files[name] = _npy(b"", "|u1", draw.choice(("(1000000000,)", "(-1,)", "(3, 0)")))
-    elif kind == "lose":
-        del files[name]
-    elif kind == "name":
-        files[draw.choice(("../out.npy", "/tmp/out.npy", f"{name}x"))] = files.pop(name)
-    else:
-        files[name] = (text if kind == "header" else damaged)(files[name], draw)
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        for name, content in files.items():
-            archive.writestr(name, content)
-    return packed.getvalue()
-
-
-def _npy(data: bytes, dtype: str, shape: str = "") -> bytes:
-    header = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape or f'({len(data)},)'}, }}".encode()
-    header += b" " * (-(len(header) + 11) % 64) + b"\n"
-    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + data
 
 
 def nifti(data: bytes, draw: Random) -> bytes:

@@ -22,20 +22,12 @@ def test_a_bad_file_is_refused_in_one_line(bad_files, kind, capfd):
     assert (printed.out, printed.err) == ("", "")
 
 
-@pytest.mark.parametrize("kind", ["missing.nii.gz", "mr.nrrd", "dicom_cut_slice"])
 @pytest.mark.parametrize("role", ["template", "target"])
 def test_a_bad_scan_ends_a_command_and_nothing_is_written(
-    anatemb, place, bad_files, tmp_path, kind, role
+    anatemb, place, bad_files, tmp_path, role
 ):
-    scans = {"template": place.template, "target": place.target} | {role: bad_files[kind]}
-    words = (
-        "match",
-        scans["template"],
-        place.points,
-        scans["target"],
-        "-o",
-        tmp_path / "out",
-        *place.model,
-    )
-    assert_refused(anatemb(*words), bad_files[kind])
+    bad = bad_files["mr.nrrd"]
+    scans = {"template": place.template, "target": place.target} | {role: bad}
+    words = (scans["template"], place.points, scans["target"], "-o", tmp_path / "out")
+    assert_refused(anatemb("match", *words, *place.model), bad)
     assert not (tmp_path / "out").exists()

@@ -30,7 +30,7 @@ def noisy(embedding, share, seed=0):
     return replace(embedding, local=torch.where(wrong, random, embedding.local))
 
 
-@pytest.mark.parametrize("moved", [(0.0, 0.0, 0.0), (1.7, 0.9, -2.6), (7.0, -5.0, 9.0)])
+@pytest.mark.parametrize("moved", [(1.7, 0.9, -2.6), (7.0, -5.0, 9.0)])
 def test_displacements_are_found_between_the_cells(moved):
     template = described()
     target = described(moved=moved)

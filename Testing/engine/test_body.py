@@ -28,7 +28,7 @@ def disc(shape, centre, radius, value=40.0, hu=None):
     return hu
 
 
-@pytest.mark.parametrize("spacing_mm", [(2.0, 2.0, 3.0), (3.0, 3.0, 4.0)])
+@pytest.mark.parametrize("spacing_mm", [(2.0, 2.0, 3.0)])
 def test_mask_on_the_working_grid_is_the_body(spacing_mm, phantom_pair):
     phantom = phantom_pair[0]
     grid = resample(phantom.volume, spacing_mm, 8, 4)

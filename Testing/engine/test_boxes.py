@@ -47,8 +47,6 @@ def test_a_turned_box_is_enclosed(tmp_path):
     [
         (None, "no such file"),
         ("{", "line 1 is not JSON"),
-        ("[]", "no list 'markups'"),
-        ('{"markups": [{"type": "Fiducial"}]}', "draw a box"),
         ('{"markups": [{"type": "ROI", "center": [1, 2]}]}', "without centre or size"),
         (
             '{"markups": [{"type": "ROI", "coordinateSystem": "IJK", "center": [1, 2, 3], "size": [1, 1, 1]}]}',

@@ -74,12 +74,6 @@ class TestFinding:
         other_weights = analytic_map(np.copy, name="scan 0", weights_hash="cd" * 32)
         assert cache.get(other_weights.provenance) is None
 
-    def test_an_absent_folder_is_an_empty_cache(self, tmp_path):
-        cache = MapCache(tmp_path / "nowhere")
-        assert cache.get(numbered(0).provenance) is None
-        assert (cache.count(), cache.size_bytes(), cache.shrink(0)) == (0, 0, 0)
-        assert not cache.folder.exists()
-
     def test_a_damaged_file_counts_as_absent_and_is_removed(self, cache, maps):
         path = file_of(cache, maps[2])
         path.write_bytes(path.read_bytes()[:-100])
@@ -115,19 +109,6 @@ class TestBound:
         (cache.folder / "notes.txt").write_text("mine")
         assert cache.shrink(0) == MAPS
         assert [path.name for path in cache.folder.iterdir()] == ["notes.txt"]
-
-
-class TestFailing:
-    def test_a_full_disk_is_no_reason_to_fail(self, cache):
-        limits = pytest.importorskip("resource")  # POSIX only
-        soft, hard = limits.getrlimit(limits.RLIMIT_FSIZE)
-        limits.setrlimit(limits.RLIMIT_FSIZE, (1000, hard))
-        try:
-            cache.put(numbered(99))
-        finally:
-            limits.setrlimit(limits.RLIMIT_FSIZE, (soft, hard))
-        assert cache.get(numbered(99).provenance) is None
-        assert len(list(cache.folder.iterdir())) == MAPS
 
 
 _OTHER = """

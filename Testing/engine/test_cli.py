@@ -1,19 +1,15 @@
 """Test the command `anatemb match`: the files that it writes, what it prints, and what it refuses."""
 
 import csv
-import gzip
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_runs import assert_refused, kept_maps_of
-from scan_files import stack_positions, write_linear_series
-from small_models import write_described_weights
+from cli_runs import assert_refused
 
 from AnatomicalEmbedding.landmarks.drawing import Drawing, read_drawing, write_drawing
 from AnatomicalEmbedding.landmarks.markups import Markup
-from AnatomicalEmbedding.matching.match import match
 from AnatomicalEmbedding.scan.points import PointList, read_points, write_markups
 
 pytestmark = pytest.mark.usefixtures("kept_maps")
@@ -40,22 +36,6 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 
 
 class TestMatch:
-    def test_a_header_without_orientation_is_reported(self, anatemb, place, tmp_path):
-        image = bytearray(gzip.decompress(place.target.read_bytes()))
-        image[252:256] = bytes(4)  # qform_code and sform_code
-        (tmp_path / "nowhere.nii.gz").write_bytes(gzip.compress(bytes(image)))
-        words = (
-            "match",
-            place.template,
-            place.points,
-            tmp_path / "nowhere.nii.gz",
-            "-o",
-            tmp_path / "out",
-        )
-        outcome = anatemb(*words, "--no-report", *place.model)
-        assert outcome.code == 0
-        assert "nowhere.nii.gz: the header gives no position or orientation" in outcome.err
-
     def test_writes_markups_table_and_report(self, anatemb, place, expected, tmp_path):
         out = tmp_path / "deeper" / "out"
         outcome = anatemb(
@@ -99,29 +79,6 @@ class TestMatch:
             assert found.labels == labels
             np.testing.assert_allclose(found.points_ras, expected, atol=0.01)
 
-    def test_fast_answers_are_those_of_the_python_interface(self, anatemb, place, tmp_path):
-        weights = write_described_weights(tmp_path)
-        template, target = kept_maps_of(weights, place)
-        found = {}
-        for options in ([], ["--effort", "fast"]):
-            words = (
-                "match",
-                place.template,
-                place.points,
-                place.target,
-                "-o",
-                tmp_path / "out",
-                "--no-report",
-            )
-            anatemb(*words, "--model", weights, *options)
-            answers = read_points(tmp_path / "out" / "target.mrk.json").points_ras
-            expected = match(
-                template, place.points_ras, target, effort="fast" if options else "standard"
-            ).points_ras
-            np.testing.assert_allclose(answers, expected, atol=1e-3)
-            found[bool(options)] = answers
-        assert not np.allclose(found[True], found[False], atol=0.1)
-
     def test_json_alone_is_on_stdout(self, anatemb, place, expected, tmp_path):
         outcome = anatemb(
             "match",
@@ -143,63 +100,8 @@ class TestMatch:
         assert sorted(answer["files"]) == sorted(str(path) for path in tmp_path.iterdir())
         assert (answer["skipped"], outcome.err) == ([], "")
 
-    def test_several_series_are_listed_to_choose_from(self, anatemb, place, tmp_path):
-        positions = stack_positions((-40, -40, 0), (0, 0, 3.5), range(24))
-        for uid in ("1.2.3.111", "1.2.3.222"):
-            write_linear_series(tmp_path / "study", positions, SeriesInstanceUID=uid)
-        outcome = anatemb(
-            "match",
-            tmp_path / "study",
-            place.points,
-            place.target,
-            "-o",
-            tmp_path / "o",
-            *place.model,
-        )
-        assert_refused(outcome, tmp_path / "study", "1.2.3.111", "1.2.3.222")
-        words = (
-            place.template,
-            place.points,
-            tmp_path / "study",
-            "-o",
-            tmp_path / "o",
-            "--no-report",
-            *place.model,
-        )
-        assert anatemb("match", *words).code == 0  # a target need not be chosen: it is each of them
-        targets = {row["target"] for row in rows_of(tmp_path / "o" / "matches.csv")}
-        assert targets == {f"{tmp_path / 'study'}#1.2.3.{n}" for n in (111, 222)}
-        assert {path.name for path in (tmp_path / "o").glob("*.json")} == {
-            "study_111.mrk.json",
-            "study_222.mrk.json",
-        }
-        facts = json.loads(
-            anatemb("info", tmp_path / "study", "--series", "1.2.3.222", "--json").out
-        )
-        assert facts[0]["voxels_ijk"] == [28, 26, 24]
-
 
 class TestRefused:
-    def test_a_bad_target_is_skipped_and_named(self, anatemb, place, bad_files, tmp_path):
-        bad = bad_files["mr.nrrd"]
-        words = (
-            "match",
-            place.template,
-            place.points,
-            bad,
-            place.target,
-            "-o",
-            tmp_path,
-            *place.model,
-            "--no-report",
-        )
-        outcome = anatemb(*words, "--json")
-        assert outcome.code == 2
-        assert outcome.err.startswith(f"anatemb: skipped: {bad}")
-        assert {row["target"] for row in rows_of(tmp_path / "matches.csv")} == {str(place.target)}
-        (skipped,) = json.loads(outcome.out)["skipped"]
-        assert skipped.startswith(str(bad))
-
     def test_a_point_outside_the_template_is_named(self, anatemb, place, tmp_path):
         given = tmp_path / "p.mrk.json"
         out = tmp_path / "out"
@@ -228,10 +130,6 @@ class TestRefused:
         line_ras = [places[label] for label in answers.markups[0].labels]
         np.testing.assert_allclose(line_ras, expected[:2], atol=0.01)
         assert {row["label"] for row in rows_of(out / "matches.csv")} == set(places)
-
-    def test_points_without_a_target(self, anatemb, place, tmp_path):
-        words = ("match", place.template, place.points, "-o", tmp_path / "out", *place.model)
-        assert_refused(anatemb(*words), place.points, "no target scan follows this file")
 
     def test_the_points_are_not_overwritten_by_the_answer(self, anatemb, place, tmp_path):
         given = tmp_path / "target.mrk.json"

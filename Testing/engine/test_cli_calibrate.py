@@ -21,65 +21,34 @@ def labelled(tmp_path_factory):
 
 def test_weights_get_their_calibration_and_use_it(anatemb, labelled, place, tmp_path):
     weights = write_described_weights(tmp_path)
-    refused = anatemb("evaluate", "confidence", labelled, "--model", weights, "--no-cache")
+    used = ("--model", weights, "--no-cache")
+    refused = anatemb("evaluate", "confidence", labelled, *used)
     assert_refused(refused, "described: these weights have no calibration", "anatemb calibrate")
-    made = anatemb("calibrate", labelled, "--phantoms", 0, "--model", weights, "--no-cache")
+    made = anatemb("calibrate", labelled, "--phantoms", 0, *used)
     assert made.code == 0
     assert f"wrote {tmp_path / 'described.calibration.safetensors'}" in made.out
-    assert "bent scans:" in made.out
     assert set(Calibration.load(calibration_file(weights)).forests) == {"fast", "standard"}
-    outcome = anatemb(
-        "evaluate",
-        "confidence",
-        labelled,
-        "--effort",
-        "fast",
-        "--model",
-        weights,
-        "--no-cache",
-        "--json",
-    )
+    outcome = anatemb("evaluate", "confidence", labelled, "--effort", "fast", *used, "--json")
     rows = {row["name"].strip(): row for row in json.loads(outcome.out)["groups"]}
     assert rows["centre"]["present"] == 6
-    assert rows["all"]["present"] > 42
     out = tmp_path / "out"
-    words = (
-        "match",
-        place.template,
-        place.points,
-        place.target,
-        "-o",
-        out,
-        "--model",
-        weights,
-        "--no-cache",
-    )
+    words = ("match", place.template, place.points, place.target, "-o", out, *used)
     assert anatemb(*words).code == 0
     rows = list(csv.DictReader((out / "matches.csv").open()))
-    assert {row["status"] for row in rows} <= {"matched", "uncertain", "absent"}
-    assert all(
-        0 <= float(row["probability"]) <= 1 and float(row["expected_error_mm"]) > 0 for row in rows
-    )
     points = json.loads((out / "target.mrk.json").read_text())["markups"][0]["controlPoints"]
     for row, point in zip(rows, points, strict=True):
+        assert row["status"] in {"matched", "uncertain", "absent"}
+        assert 0 <= float(row["probability"]) <= 1
+        assert float(row["expected_error_mm"]) > 0
         assert point["description"].startswith(row["status"] + ": ")
         assert point["positionStatus"] == ("missing" if row["status"] == "absent" else "defined")
-    assert "expected error" in (out / "report.html").read_text() or {
-        row["status"] for row in rows
-    } == {"absent"}
 
 
 def test_wrong_data_and_names_are_refused(anatemb, labelled, tmp_path):
-    assert_refused(
-        anatemb("calibrate", labelled),
-        "auto: the calibration of shipped weights cannot be overwritten",
-    )
-    assert_refused(
-        anatemb("calibrate", labelled, "-o", tmp_path / "x.json"),
-        "this name must end in .calibration",
-    )
+    assert_refused(anatemb("calibrate", labelled), "of shipped weights cannot be overwritten")
+    wrong = anatemb("calibrate", labelled, "-o", tmp_path / "x.json")
+    assert_refused(wrong, "this name must end in .calibration")
     output = tmp_path / "x.calibration.safetensors"
-    assert_refused(anatemb("calibrate", tmp_path / "none", "-o", output), "none: no such folder")
-    refusal = "compared in pairs; give 0 or at least 2"
-    assert_refused(anatemb("calibrate", labelled, "-o", output, "--phantoms", 1), refusal)
+    single = anatemb("calibrate", labelled, "-o", output, "--phantoms", 1)
+    assert_refused(single, "compared in pairs; give 0 or at least 2")
     assert not output.exists()

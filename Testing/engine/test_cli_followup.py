@@ -1,7 +1,6 @@
 """Test the command `anatemb followup`, called as a user calls it."""
 
 import csv
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +13,20 @@ from AnatomicalEmbedding.followup.lesion_lists import read_lesions
 from AnatomicalEmbedding.followup.lesions import CONFIRMED, MARKED, PROPOSED
 from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.record_file import read_record, write_record
+from AnatomicalEmbedding.relations import relate
+from AnatomicalEmbedding.relations.relation import MapRelation
 from AnatomicalEmbedding.scan.markups import control_point, markup, write_file
 from AnatomicalEmbedding.scan.volume import Volume
 
-pytestmark = pytest.mark.usefixtures("kept_maps")
+pytestmark = pytest.mark.usefixtures("kept_maps", "by_maps")
+
+
+@pytest.fixture
+def by_maps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scans are related by their maps alone, which is quick; test_dicomweb relates them by their images."""
+    monkeypatch.setattr(relate, "relate", lambda one, other, **_: MapRelation(one.map, other.map))
+
+
 DATES = ("--date", "2024-01-05", "--date", "2024-03-02")
 
 
@@ -55,13 +64,12 @@ def test_writes_a_record_a_table_and_a_page(anatemb, place, expected, tmp_path: 
 @pytest.fixture
 def three(place, tmp_path: Path) -> list[Path]:
     """Scans of three years, all called ct.nii.gz."""
-    folders = [tmp_path / f"y{n}" for n in range(3)]
-    for folder, path in zip(folders, (place.template, place.target, place.template), strict=True):
-        folder.mkdir()
-        shutil.copy(path, folder / "ct.nii.gz")
-    last = Volume.read(place.template)
-    Volume(last.voxels[:-1], last.ijk_to_ras).write(folders[2] / "ct.nii.gz")
-    return [folder / "ct.nii.gz" for folder in folders]
+    first, second = (Volume.read(path) for path in (place.template, place.target))
+    last = Volume(first.voxels[:-1], first.ijk_to_ras)
+    paths = [tmp_path / f"y{n}" / "ct.nii.gz" for n in range(3)]
+    for path, volume in zip(paths, (first, second, last), strict=True):
+        volume.write(path)
+    return paths
 
 
 def dated(*years: int) -> list[str]:
@@ -72,16 +80,8 @@ def test_a_year_later_nothing_moves_to_another_scan(
     anatemb, place, three, expected, tmp_path: Path
 ) -> None:
     base = ("--no-report", *place.model)
-    first = (
-        "followup",
-        three[0],
-        place.points,
-        three[1],
-        "-o",
-        tmp_path / "out",
-        *dated(2023, 2024),
-    )
-    assert anatemb(*first, *base).code == 0
+    words = (three[0], place.points, three[1], "-o", tmp_path / "out")
+    assert anatemb("followup", *words, *base, *dated(2023, 2024)).code == 0
     path = tmp_path / "out" / "patient.followup.json"
     record = read_record(path)
     before, after = keys_of(record)
@@ -104,16 +104,8 @@ def test_a_year_later_nothing_moves_to_another_scan(
 
 
 def test_a_record_is_replaced_only_where_it_is_continued(anatemb, place, tmp_path: Path) -> None:
-    words = (
-        "followup",
-        place.template,
-        place.points,
-        place.target,
-        "-o",
-        tmp_path,
-        "--no-report",
-        *place.model,
-    )
+    scans = (place.template, place.points, place.target)
+    words = ("followup", *scans, "-o", tmp_path, "--no-report", *place.model)
     path = tmp_path / "patient.followup.json"
     assert anatemb(*words).code == 0
     record = read_record(path)

@@ -46,7 +46,7 @@ def test_like_a_point_of_a_scan(anatemb, torsos, folder, tmp_path):
     first = next(iter(torsos))
     shared = set.intersection(*(set(phantom.points_ras) for phantom in torsos.values()))
     errors = []
-    for name in sorted(shared)[:5]:
+    for name in sorted(shared)[:3]:
         point = ",".join(str(x) for x in torsos[first].points_ras[name])
         outcome = anatemb(
             "cohort", "find", folder, "--like", first, "--point", point, "-o", tmp_path
@@ -78,7 +78,7 @@ def test_like_a_point_of_a_scan(anatemb, torsos, folder, tmp_path):
     assert max(errors) < 40
 
 
-@pytest.mark.parametrize("words", ["left kidney", "L2", "T10", "left adrenal"])
+@pytest.mark.parametrize("words", ["left kidney", "T10"])
 def test_words_have_the_answer_that_each_scan_has_alone(anatemb, torsos, folder, tmp_path, words):
     scans = [*torsos, _folder_of(torsos) / _HEAD]
     alone = json.loads(

@@ -2,7 +2,6 @@
 
 import shutil
 import sqlite3
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -135,14 +134,6 @@ class TestKeeping:
         assert list(store.folder.glob("maps/*/*")) == []
         assert len(list((tmp_path / "in").iterdir())) == 3
 
-    def test_other_weights_are_refused(self, store, weights, tmp_path):
-        write_parts(tmp_path / "in", 1)
-        store.add([tmp_path / "in"])
-        embed_waiting(store, weights)
-        other = write_small_weights(tmp_path, "other", seed=1)
-        with pytest.raises(AnatomicalEmbeddingError, match="was embedded with the weights"):
-            embed_waiting(store, other)
-
     def test_only_one_run_at_a_time(self, store):
         refused = pytest.raises(AnatomicalEmbeddingError, match="another run")
         with store.locked(), Store(store.folder) as second, refused, second.locked():
@@ -194,19 +185,3 @@ def test_the_index_follows_the_store(store, weights, tmp_path):
     assert {hit.row.path for hit in Index(store).nearest(np.zeros(3))} == set(paths[1:])
     next((store.folder / "index").iterdir()).write_bytes(b"damaged")
     assert {hit.row.path for hit in Index(store).nearest(np.zeros(3))} == set(paths[1:])
-
-
-def test_a_scan_in_two_parts_of_the_index_is_found_once(store, weights, tmp_path):
-    """Two programs may add the same new scans at the same time."""
-    paths = list(write_torsos(tmp_path / "in", range(2)))
-    store.add([tmp_path / "in"])
-    embed_waiting(store, weights)
-    assert len(Index(store).scans) == 2
-    with Store(tmp_path / "other", create=True) as other:  # its index has one of the two scans
-        other.add([Path(paths[1])])
-        embed_waiting(other, weights)
-        assert len(Index(other).scans) == 1
-        part = next((other.folder / "index").iterdir())
-        shutil.copy(part, store.folder / "index" / f"z{part.name}")
-    found = [hit.row.path for hit in Index(store).nearest(np.zeros(3))]
-    assert sorted(found) == sorted(paths)

@@ -26,19 +26,6 @@ def warped_crop(scan, seed, centre=CENTRE_IJK, spec=WARPED):
     return cut_crop(scan, centre, draw_geometry(spec, SIZE, np.array(SPACING_MM), rng(seed)), SIZE)
 
 
-def test_plain_crop_is_the_part_of_the_scan():
-    scan = linear_scan()
-    crop = cut_crop(
-        scan, [21.5, 17.5, 19.5], draw_geometry(PLAIN, SIZE, np.array(SPACING_MM), rng()), SIZE
-    )
-    torch.testing.assert_close(crop.hu, scan.hu[12:28, 8:28, 10:34].float(), rtol=0, atol=1e-2)
-    i = torch.arange(10, 34)
-    j = torch.arange(8, 28)
-    k = torch.arange(12, 28)
-    expected = torch.stack(torch.meshgrid(k, j, i, indexing="ij")[::-1]).float()
-    torch.testing.assert_close(crop.warp.voxel_ijk().movedim(-1, 0), expected, rtol=0, atol=1e-4)
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_warped_crop_shows_the_scan_at_the_voxels_it_names(seed):
     crop = warped_crop(linear_scan(), seed)

@@ -29,14 +29,6 @@ def test_descriptors_mend_coordinates_that_are_off():
     assert np.median(found.score) > 0.8
 
 
-def test_answers_lie_between_cells_and_have_no_bias():
-    moved = np.array([1.7, 0.9, -2.6])
-    points = inner_points(200)
-    error = match(described(), points, described(moved=moved)).points_ras - points - moved
-    assert np.abs(error).max() < 1.0  # local cells are 4 x 4 x 6 mm
-    assert np.abs(error.mean(axis=0)).max() < 0.15
-
-
 def test_descriptors_alone_find_points_in_the_whole_body():
     moved = np.array([10.0, 8.0, -30.0])
     scans = []
@@ -61,15 +53,6 @@ def test_air_is_never_an_answer():
     assert found.points_ras[:, 0].max() <= edge + 1e-6
     assert np.isfinite(found.points_ras).all()
     assert ((found.score >= 0) & (found.score <= 1)).all()
-
-
-def test_many_points_are_answered_as_one_by_one():
-    template = described()
-    target = described(moved=(2.0, 1.0, 0.0))
-    points = inner_points(300)
-    together = match(template, points, target).points_ras
-    alone = np.concatenate([match(template, p[None], target).points_ras for p in points[::60]])
-    np.testing.assert_allclose(together[::60], alone, atol=1e-3)
 
 
 def test_map_without_descriptors_says_so():

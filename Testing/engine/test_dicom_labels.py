@@ -263,17 +263,6 @@ def test_an_audit_reads_outlines_of_the_series_to_which_they_refer(
     assert outcome.err.count("not audited") == 1
 
 
-def test_register_carries_labels_of_a_segmentation(anatemb, seg, scan, phantom_pair, tmp_path):
-    sitk.WriteTransform(sitk.TranslationTransform(3, (0.0, 0.0, 0.0)), str(tmp_path / "still.tfm"))
-    words = ("--transform", tmp_path / "still.tfm", "--labels", seg, "-o", tmp_path / "out")
-    outcome = anatemb("register", seg.parent / "patient", seg.parent / "patient", *words)
-    assert outcome.code == 0, outcome.err
-    carried = sitk.GetArrayFromImage(
-        sitk.ReadImage(str(tmp_path / "out" / "labels_on_fixed.nii.gz"))
-    )
-    assert np.array_equal(carried, masks_of(phantom_pair[1]))
-
-
 def test_register_carries_nested_structures_whole_with_the_names_of_the_file(
     anatemb, seg, scan, phantom_pair, tmp_path
 ):

@@ -12,7 +12,6 @@ from report_checks import check
 from AnatomicalEmbedding.dicom.outlines import read_dicom_labels
 from AnatomicalEmbedding.dicom.segmentations import write_box_seg, write_label_seg
 from AnatomicalEmbedding.dicom.source import read_source
-from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.scan.boxes import read_rois
 from AnatomicalEmbedding.scan.geometry import RAS_FROM_LPS, rotations, transform_points
 from AnatomicalEmbedding.scan.label_map import LabelMap
@@ -139,16 +138,6 @@ def test_boxes_may_overlap_and_are_no_outlines(phantom_pair, ct, tmp_path):
     assert check(tmp_path / "b.dcm", "Segmentation") == []
 
 
-def test_a_scan_without_outlines_has_a_valid_segmentation(phantom_pair, ct, tmp_path):
-    volume = phantom_pair[1].volume
-    empty = np.zeros(volume.shape, np.uint8)
-    write_label_seg(
-        labelled(empty, volume.ijk_to_ras, ["liver"]), read_source("ct", ct), tmp_path / "a.dcm"
-    )
-    assert not highdicom.seg.segread(tmp_path / "a.dcm").pixel_array.any()
-    assert check(tmp_path / "a.dcm", "Segmentation") == []
-
-
 def test_localizers_copies_and_private_attributes_are_left_out(phantom_pair, tmp_path):
     volume = phantom_pair[1].volume
     files = write_ct_series(
@@ -168,21 +157,6 @@ def test_localizers_copies_and_private_attributes_are_left_out(phantom_pair, tmp
     written = str(pydicom.dcmread(tmp_path / "a.dcm"))
     assert "private" not in written
     assert "Some^One" not in written
-
-
-def test_too_many_boxes_name_the_number_that_fits(ct):
-    box = np.array([[-10.0] * 3, [10.0] * 3])
-    with pytest.raises(
-        AnatomicalEmbeddingError,
-        match=r"3 boxes or outlines that overlap are too many .* at most 2 with --structures",
-    ):
-        write_box_seg(
-            dict.fromkeys("abc", box),
-            (1024, 1024, 1024),
-            np.eye(4),
-            read_source("ct", ct),
-            ct / "b.dcm",
-        )
 
 
 # -- the commands ------------------------------------------------------------------------------------------------------

@@ -7,19 +7,14 @@ import numpy as np
 import pydicom
 import pytest
 import SimpleITK as sitk
-from cli_runs import assert_refused
 from dicom_series import write_ct_series
 from report_checks import check
 
-from AnatomicalEmbedding import load_model
 from AnatomicalEmbedding.anatomy.codes import site_codes
 from AnatomicalEmbedding.dicom.source import read_source
 from AnatomicalEmbedding.dicom.sr import read_any_points, write_points_report
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, PointsError
 from AnatomicalEmbedding.followup.lesion_lists import read_lesions
-from AnatomicalEmbedding.landmarks.drawing import Drawing
-from AnatomicalEmbedding.landmarks.landmark_set import make_landmark_set
-from AnatomicalEmbedding.landmarks.markups import Markup
 from AnatomicalEmbedding.scan.points import Measurement, PointList
 
 highdicom = pytest.importorskip("highdicom")
@@ -189,20 +184,6 @@ def test_match_reports_both_scans_and_a_report_gives_the_points(anatemb, scans, 
 
 
 @pytest.mark.usefixtures("cached")
-def test_find_reports_its_places(anatemb, scans, tmp_path):
-    outcome = anatemb(
-        "find", "liver and left kidney", scans / "current", "-o", tmp_path, "--dicom", "--no-report", "--json",
-        "--device", "cpu",
-    )  # fmt: skip
-    assert outcome.code == 0, outcome.err
-    rows = json.loads(outcome.out)["places"]
-    told = read_any_points(tmp_path / "current.sr.dcm")
-    assert told.labels == ("liver", "left kidney")
-    assert np.abs(told.points_ras - [[row[axis] for axis in "ras"] for row in rows]).max() < 0.01
-    assert check(tmp_path / "current.sr.dcm") == []
-
-
-@pytest.mark.usefixtures("cached")
 def test_levels_reports_vertebrae_with_their_codes(anatemb, scans, tmp_path):
     outcome = anatemb(
         "levels",
@@ -225,35 +206,3 @@ def test_levels_reports_vertebrae_with_their_codes(anatemb, scans, tmp_path):
         back.points_ras, [[place[axis] for axis in "ras"] for place in listed], atol=0.06
     )
     assert check(report) == []
-
-
-def test_a_template_file_of_another_kind_is_refused(anatemb, scans, tmp_path):
-    outcome = anatemb(
-        "match",
-        scans / "prior",
-        next((scans / "current").iterdir()),
-        scans / "current",
-        "-o",
-        tmp_path,
-    )
-    assert_refused(outcome, "not a structured report")
-
-
-def test_landmarks_run_writes_points_and_measurements(anatemb, cached, scans, points, tmp_path):
-    """With --dicom, a scan's report has what its files have."""
-    folder = scans / "prior"
-    line = Markup("Line", "axis", ("axis: 1", "axis: 2"))
-    labels = (*line.labels, "middle")
-    drawing = Drawing(PointList(labels, points.points_ras), (line,))
-    embedding = load_model().embed(folder)
-    make_landmark_set([(embedding, drawing)]).write(tmp_path / "a.landmarks.json")
-    run = anatemb(
-        "landmarks", "run", tmp_path / "a.landmarks.json", folder, "-o", tmp_path / "out", "--dicom"
-    )
-    assert run.code == 0, run.err
-    with (tmp_path / "out" / "measurements.csv").open() as file:
-        (row,) = csv.DictReader(file)
-    report = tmp_path / "out" / "prior.sr.dcm"
-    groups = highdicom.sr.srread(report).content.get_image_measurement_groups()
-    assert [group.tracking_identifier for group in groups] == [*labels, "axis"]
-    assert groups[-1].get_measurements()[0].value == float(row["value"])

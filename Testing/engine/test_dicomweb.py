@@ -17,7 +17,7 @@ from dicom_series import write_ct_series
 from report_checks import check
 from system_packages import DICOMWEB_PLUGIN, find_program
 
-from AnatomicalEmbedding.dicom.dicomweb import Series, Server, download_input
+from AnatomicalEmbedding.dicom.dicomweb import Series, Server
 from AnatomicalEmbedding.dicom.sr import read_any_points
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.scan.points import PointList, write_markups
@@ -144,19 +144,6 @@ def test_follow_up_reads_two_studies_and_stores_its_proposals(
     assert [check(path) for path in written] == [[], []]
 
 
-def test_boxes_of_a_stored_study_are_stored(anatemb, orthanc, tmp_path):
-    scan = f"dicomweb:{orthanc.url}/studies/1.2.826.1.2"
-    words = ("--structures", "liver", "--no-report", "--device", "cpu", "-o", tmp_path / "out")
-    outcome = anatemb("locate", scan, *words, "--store", orthanc.url)
-    assert outcome.code == 0, outcome.err
-    (series,) = Server(orthanc.url).series_of_study("1.2.826.1.2", "SEG")
-    back = highdicom.seg.segread(Server(orthanc.url).download(series, tmp_path / "elsewhere"))
-    (written,) = (tmp_path / "out").glob("*.boxes.dcm")
-    own = highdicom.seg.segread(written)
-    assert np.array_equal(back.pixel_array, own.pixel_array)
-    assert back.SOPInstanceUID == own.SOPInstanceUID
-
-
 def test_priors_are_listed_with_the_slice_that_shows_the_place(anatemb, orthanc, studies, cache):
     outcome = anatemb("priors", orthanc.url, "P1", "liver", "--json", "--device", "cpu")
     assert outcome.code == 0, outcome.err
@@ -227,33 +214,6 @@ def test_results_are_kept_if_the_server_stops_and_can_be_stored_later(
     assert anatemb("store", orthanc.url, *files).code == 0
 
 
-def test_a_server_that_stops_between_two_files_leaves_the_others_named(
-    orthanc, studies, monkeypatch
-):
-    files = sorted(studies["prior"].iterdir())[:3]
-    server = Server(orthanc.url)
-    send = server._client.store_instances
-    sent = []
-
-    def stop_before_second(documents: list) -> object:
-        sent.append(documents)
-        if len(sent) == 2:
-            orthanc.stop()
-        return send(documents)
-
-    monkeypatch.setattr(server._client, "store_instances", stop_before_second)
-    try:
-        with pytest.raises(AnatomicalEmbeddingError) as told:
-            server.store(files)
-    finally:
-        orthanc.start()
-    assert str(told.value).endswith(
-        f"send them with: anatemb store {orthanc.url} {files[1]} {files[2]}."
-    )
-    monkeypatch.undo()
-    server.store(files[1:])
-
-
 def test_a_wrong_password_is_one_line_without_the_password(anatemb, studies, tmp_path):
     locked = Orthanc(
         tmp_path / "locked", AuthenticationEnabled=True, RegisteredUsers={"ann": "right"}
@@ -270,29 +230,6 @@ def test_a_wrong_password_is_one_line_without_the_password(anatemb, studies, tmp
         assert anatemb("store", locked.url.replace("//", "//ann:right@"), *files).code == 0
     finally:
         locked.stop()
-
-
-def test_a_full_server_is_one_line_and_the_files_are_kept(anatemb, tmp_path):
-    noise = np.random.default_rng(1).integers(-900, 900, (16, 700, 700)).astype(np.int16)
-    large = sorted(
-        write_ct_series(tmp_path / "large", Volume(noise, np.diag([0.5, 0.5, 2.0, 1.0])))
-    )
-    full = Orthanc(tmp_path / "full", limit_bytes=900_000)
-    try:
-        outcome = anatemb("store", full.url, *large[:2])
-        assert outcome.code == 2
-        assert outcome.err.count("\n") == 1
-        assert (
-            f"did not store {large[0].name} (reason 0000), perhaps because it is full"
-            in outcome.err
-        )
-        assert (
-            f"the files are kept; send them with: anatemb store {full.url} {large[0]} {large[1]}"
-            in outcome.err
-        )
-    finally:
-        full.stop()
-    assert len(list((tmp_path / "large").iterdir())) == 16
 
 
 def test_a_full_disk_keeps_the_complete_files(anatemb, orthanc, cache, monkeypatch):
@@ -333,7 +270,3 @@ def test_addresses_that_are_incomplete_or_wrong_are_refused(anatemb, orthanc, tm
     assert_refused(anatemb("embed", other, *words), "has nothing at this address")
     with pytest.raises(AnatomicalEmbeddingError, match="is not a UID"):
         Server(orthanc.url).download(Series("../..", "1.2"), tmp_path)
-
-
-def test_other_arguments_are_left_as_they_are(tmp_path):
-    assert download_input("scan.nii.gz", tmp_path, print) == "scan.nii.gz"

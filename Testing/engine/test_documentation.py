@@ -9,7 +9,6 @@ import re
 import shlex
 from collections.abc import Iterator
 from importlib import import_module
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -25,8 +24,6 @@ _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _INLINE = re.compile(r"`([^`]+)`")
 _STARTS = re.compile(r"^(?:\S*anatemb|\S+ .*-m AnatomicalEmbedding) (?=[a-z])")
 _SECTIONS = re.compile(r"^## ", re.MULTILINE)
-_CODE = ("AnatomicalEmbedding", "SlicerModules")
-_DOTTED = re.compile(r"`([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)`")
 _NUMBER = r"(?<![\d.]){}(?![\d.]*\d)"
 
 
@@ -141,57 +138,3 @@ def test_plotted_figures_stand_in_the_results():
         for row in csv.DictReader(file):
             number = _NUMBER.format(re.escape(row["value"]))
             assert re.search(number, areas[row["area"]]), row
-
-
-def _names_in(body: list[ast.stmt]) -> set[str]:
-    """Names that a module or a class defines, also by assignments to self."""
-    names: set[str] = set()
-    for node in body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            names.add(node.name)
-            owned = (each for each in ast.walk(node) if isinstance(each, ast.Attribute))
-            names |= {
-                each.attr
-                for each in owned
-                if isinstance(each.value, ast.Name) and each.value.id == "self"
-            }
-            names |= set(re.findall(r"register_buffer\('(\w+)'", ast.unparse(node)))
-        else:
-            names |= {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
-            names |= {
-                alias.asname or alias.name
-                for each in ast.walk(node)
-                for alias in getattr(each, "names", ())
-            }
-    return names
-
-
-def test_objects_that_docstrings_name_exist():
-    """`module.name` and `Class.name`; other backticked words, as of other packages, are not looked up."""
-    sources = {
-        p: p.read_text(encoding="utf-8")
-        for p in ROOT.glob("*/**/*.py")
-        if p.parts[len(ROOT.parts)] in _CODE
-    }
-    known: dict[str, set[str]] = {}
-    for path, text in sources.items():
-        module = ast.parse(text)
-        own = path.parent if path.stem == "__init__" else path
-        known.setdefault(own.stem, set()).update(_names_in(module.body))
-        known.setdefault(own.parent.name, set()).add(own.stem)
-        for node in ast.walk(module):
-            if isinstance(node, ast.ClassDef):
-                known.setdefault(node.name, set()).update(_names_in(node.body))
-                known[node.name].update(
-                    name for base in node.bases for name in known.get(ast.unparse(base), ())
-                )
-    missing = [
-        f"{path.relative_to(ROOT)}: {name}"
-        for path, text in sources.items()
-        for name in _DOTTED.findall(text)
-        if any(
-            first in known and second not in known[first]
-            for first, second in pairwise(name.split("."))
-        )
-    ]
-    assert not missing, "\n".join(missing)

@@ -2,8 +2,6 @@
 
 import csv
 import json
-from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -21,10 +19,9 @@ from small_models import small_network
 
 from AnatomicalEmbedding.embedding.film_grid import film_on_grid
 from AnatomicalEmbedding.embedding.inference import Model, load_model
-from AnatomicalEmbedding.embedding.models.network import Features
 from AnatomicalEmbedding.errors import VolumeError
 from AnatomicalEmbedding.films.patient import ProjectedCT
-from AnatomicalEmbedding.films.preparation import body_grid, ray_means, save_films
+from AnatomicalEmbedding.films.preparation import body_grid, ray_means
 from AnatomicalEmbedding.films.projection import (
     Tissue,
     cut_film,
@@ -34,8 +31,6 @@ from AnatomicalEmbedding.films.projection import (
     vary_film,
 )
 from AnatomicalEmbedding.matching.status import ABSENT
-from AnatomicalEmbedding.papers.sam.__main__ import RECIPES as SAM
-from AnatomicalEmbedding.papers.sam.descriptors import sam_loss
 from AnatomicalEmbedding.phantom import make_phantom
 from AnatomicalEmbedding.registration.films import FilmPair, register_films
 from AnatomicalEmbedding.scan.film import film_matrix
@@ -93,8 +88,7 @@ def save_dicom(path: Path, values: np.ndarray, **tags: object) -> Path:
     return path
 
 
-@pytest.mark.parametrize("suffix", [".png", ".tif"])
-@pytest.mark.parametrize("colours", [1, 3])
+@pytest.mark.parametrize(("suffix", "colours"), [(".png", 1), (".tif", 3)])
 def test_a_picture_is_a_film(tmp_path, suffix, colours):
     film = Volume.read(save_picture(tmp_path / f"a{suffix}", picture(), colours))
     assert film.is_film
@@ -173,20 +167,6 @@ def test_the_collimator_is_not_part_of_the_film():
         film_on_grid(film_like(np.full((100, 100), 7)), (3.0, 12.0, 3.0), 32, 4)
 
 
-def test_a_planar_network_has_one_layer_of_cells():
-    network = small_network(**FILM_SPEC)
-    assert all(
-        m.kernel_size[1] == 1
-        for block in network.encoder
-        for m in block
-        if hasattr(m, "kernel_size")
-    )
-    found = network(torch.rand(1, 1, 96, 1, 64).expand(-1, -1, -1, 4, -1))
-    assert found.coordinate.shape == (1, 3, 24, 1, 16)
-    assert found.local.shape == (1, 8, 48, 2, 32)
-    torch.testing.assert_close(found.local[..., 0, :], found.local[..., 1, :])
-
-
 def test_weights_for_films_refuse_a_ct(phantom_pair):
     model = Model(small_network(**FILM_SPEC), "small", "0" * 64)
     with pytest.raises(VolumeError, match="is a CT, but the weights small are for films"):
@@ -211,7 +191,7 @@ def ball_ct(centre_ras: np.ndarray) -> Volume:
     )
 
 
-@pytest.mark.parametrize("seed", [None, 3, 4])
+@pytest.mark.parametrize("seed", [None, 3])
 def test_a_ball_lies_in_the_film_where_its_centre_is_projected(seed):
     centre = np.array([40.0, -20.0, 30.0])
     ct = ball_ct(centre)
@@ -276,43 +256,20 @@ def test_a_prepared_film_knows_the_body_coordinates_along_its_rays():
     assert 540 < high < 565
 
 
-@pytest.mark.parametrize("seed", [0, 2, 3])  # these films show the ball
-def test_a_varied_film_shows_the_same_places(seed):
+def test_a_varied_film_shows_the_same_places():
     tissue = Tissue.of(ball_ct(np.array([40.0, -20.0, 30.0])))
     film = film_of(tissue, straight_beam(tissue), "film")
-    cut = cut_film(film, np.random.default_rng(seed))
+    cut = cut_film(film, np.random.default_rng(0))
     y, x = np.nonzero(cut.voxels[0])
     ras = transform_points(cut.ijk_to_ras, np.column_stack([x, y, np.zeros(len(x))]))
     i, j, _ = np.rint(transform_points(film.ras_to_ijk, ras)).astype(int).T
     np.testing.assert_array_equal(film.voxels[0, j, i], cut.voxels[0, y, x])
     assert len(x) < (film.voxels > 0).sum()
     # the same random numbers cut the same part
-    shown, pasted = vary_film(film, np.random.default_rng(seed))
+    shown, pasted = vary_film(film, np.random.default_rng(0))
     np.testing.assert_array_equal(shown.ijk_to_ras, cut.ijk_to_ras)
     np.testing.assert_array_equal(shown.voxels > 0, cut.voxels > 0)
     np.testing.assert_array_equal(pasted.voxels[shown.voxels > 0], shown.voxels[shown.voxels > 0])
-    # with the same random numbers, the film of the same torso without the ball differs where the ball is
-    without = film_of(Tissue.of(ball_ct(np.array([900.0, 0, 0]))), straight_beam(tissue), "film")
-    plain, _ = vary_film(without, np.random.default_rng(seed))
-    wanted = straight_beam(tissue).to_film(np.array([[40.0, -20.0, 30.0]]))
-    near = np.linalg.norm(ras - wanted, axis=1) < 12
-    assert near.any()
-    change = np.abs(shown.voxels - plain.voxels)[0, y, x]
-    assert change[near].mean() > 3 * change[~near].mean()
-
-
-def test_the_background_of_a_film_is_not_the_body(tmp_path):
-    volume = ball_ct(np.array([40.0, -20.0, 30.0]))
-    files = [tmp_path / f"ball-film{n}.safetensors" for n in range(6)]
-    save_films(volume, lambda points: points + np.array([0, 0, 450.0]), files, (3.0, 12.0, 3.0))
-    for file in files:
-        film = PreparedScan.load(file)
-        k, _, i = torch.nonzero(film.body).T
-        box = film.hu[k.min() : k.max() + 1, :, i.min() : i.max() + 1]
-        assert (box >= 0).float().mean() > 0.95
-        low, high = film.height_range_mm
-        assert low > 300 - 60
-        assert high < 600 + 60
 
 
 @pytest.fixture(scope="module")
@@ -330,33 +287,6 @@ def two_films() -> list[PreparedScan]:
             )
         )
     return films
-
-
-def test_the_papers_loss_is_lower_for_descriptors_that_tell_the_place(two_films):
-    changes = {
-        "network.spacing_mm": [2.0, 12.0, 2.0],
-        "batch.crop_sizes": [[96, 4, 96]],
-        "batch.pairs": 2,
-    }
-    recipe = SAM["sam-paper-2d"].load(changes)
-    batch = SAM["sam-paper-2d"].objective.sampler(two_films, recipe, 0)[0]
-    waves = torch.cat(
-        [batch.position_mm[:, [0, 2]] * (2 * np.pi / length) for length in (60.0, 150.0, 400.0)],
-        dim=1,
-    )
-    local = F.normalize(torch.cat([waves.sin(), waves.cos()], dim=1), dim=1)
-    # as the network: one layer
-    coarse = F.normalize(F.adaptive_avg_pool3d(local, (12, 1, 12)), dim=1)
-
-    def loss(of: torch.Tensor, of_global: torch.Tensor) -> float:
-        found = Features(local=of, global_=of_global)
-        return float(sam_loss(found, batch, recipe.loss, torch.Generator().manual_seed(0)))
-
-    mixed = [
-        each.flatten(2)[:, :, torch.randperm(each[0, 0].numel())].view(each.shape)
-        for each in (local, coarse)
-    ]
-    assert loss(local, coarse) < min(loss(mixed[0], coarse), loss(local, mixed[1])) - 0.3
 
 
 def test_views_of_two_films_show_the_same_place(two_films):
@@ -544,42 +474,6 @@ def test_a_radiograph_of_a_chest_is_a_film_and_changed_ones_are_not(anatemb, rea
     assert not any(f"{path.name}: does not" in outcome.err for path in paths["good"])
 
 
-def test_points_of_a_chest_are_absent_in_films_of_an_abdomen(model, real_data):
-    """A film of an abdomen is refused as a target, or all answers are absent; in chest films, none is."""
-    images = np.load(real_data / "xray" / "jsrt170.npz")["images"][:3]
-    matrix = film_matrix(images.shape[1:], (1.4, 1.4))
-    template, *chests = (
-        model.embed(Film(of[None].astype(np.float32), matrix, "chest")) for of in images
-    )
-    points = np.array([[0.0, 0, 0], [60, 0, 20], [-60, 0, 20]])
-    for target in chests:
-        assert ABSENT not in FilmPair(template, target).points(points).status
-    answered = 0
-    for seed in range(91_000, 91_004):
-        tissue = Tissue.of(make_phantom(seed, (3.0, 3.0, 3.0), (110.0, 375.0)).volume)
-        for rng in (None, np.random.default_rng(seed)):
-            film = replace(
-                film_of(tissue, straight_beam(tissue), "abdomen", rng, 2.0), is_projection=False
-            )
-            with suppress(VolumeError):
-                assert (FilmPair(template, model.embed(film)).points(points).status == ABSENT).all()
-                answered += 1
-    assert answered  # otherwise, this test says nothing about answers
-
-
-def test_landmarks_of_films_are_measured(tmp_path, chest, places, anatemb):
-    pixels = transform_points(chest.film.ras_to_ijk, places)[:, :2].tolist()
-    for name in ("one", "two"):
-        write_film(tmp_path / f"{name}.png", chest.film)
-        points = {f"p{n}": pixel for n, pixel in enumerate(pixels)}
-        (tmp_path / f"{name}.landmarks.json").write_text(
-            json.dumps({"frame": "pixels", "points": points})
-        )
-    outcome = anatemb("evaluate", "landmarks", tmp_path, "--json")
-    assert outcome.code == 0, outcome.err
-    assert "one" in outcome.out
-
-
 def test_pixels_of_a_ct_are_refused(tmp_path, place, anatemb):
     (tmp_path / "p.csv").write_text("label,x,y\na,1,2\n")
     outcome = anatemb(
@@ -592,9 +486,3 @@ def test_pixels_of_a_ct_are_refused(tmp_path, place, anatemb):
         *place.model,
     )
     assert_refused(outcome, "p.csv", "the template is no film")
-
-
-def test_the_recipe_makes_a_small_network():
-    recipe = load_recipe("hybrid-2d")
-    network = small_network(widths=recipe.network.widths, **FILM_SPEC)
-    assert sum(p.numel() for p in network.parameters()) * 2 < 10e6

@@ -1,18 +1,13 @@
 """Test the last step of matching, which compares images, on images with a known displacement."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 
-from AnatomicalEmbedding import Volume, load_model
 from AnatomicalEmbedding.embedding.grid_reading import smoothed
 from AnatomicalEmbedding.embedding.map import EmbeddingMap, Provenance
 from AnatomicalEmbedding.matching.image_step import read_windows, sharpen
-from AnatomicalEmbedding.matching.match import match
 from AnatomicalEmbedding.matching.target_batch import TargetRows
-from AnatomicalEmbedding.structures.labelled_scans import load_case
 
 CELLS = (14, 14, 14)
 MIDDLE = torch.full((1, 3), 6.6, dtype=torch.double)  # cells
@@ -66,22 +61,3 @@ def test_a_match_stays_where_no_place_is_clearly_the_best(kind) -> None:
             (128 + 100 * torch.sin(torch.arange(56) * np.pi / 2)).to(torch.uint8).expand(56, 56, 56)
         )
     assert np.abs(moved_by(template, target)).max() < 0.2
-
-
-@pytest.mark.long
-def test_lung_landmarks_of_one_patient_lie_nearer_by_the_image(real_data) -> None:
-    cases = [
-        load_case(real_data / "dev" / f"elastix_lung_{when}.nii.gz")
-        for when in ("baseline", "followup")
-    ]
-    names = sorted(cases[0].landmarks.keys() & cases[1].landmarks.keys())
-    points, truth = (np.array([case.landmarks[name] for name in names]) for case in cases)
-    model = load_model()
-    one, two = (model.embed(Volume.read(case.path)) for case in cases)
-    by_image = match(one, points, two)
-    without = match(one, points, replace(two, image=None))
-    error, before = (
-        np.linalg.norm(found.points_ras - truth, axis=1) for found in (by_image, without)
-    )
-    assert np.median(error) < 0.85 * np.median(before)
-    np.testing.assert_array_equal(by_image.evidence, without.evidence)

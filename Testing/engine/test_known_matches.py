@@ -1,21 +1,16 @@
 """Test that the stated truth of matches with known truth is right."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from ellipsoid_cases import ORGANS, write_case
 from small_models import Averaging
 
 from AnatomicalEmbedding.embedding.inference import Model
-from AnatomicalEmbedding.errors import VolumeError
 from AnatomicalEmbedding.phantom import make_phantom
-from AnatomicalEmbedding.structures.label_names import CENTRE, EXTREME, INNER, LANDMARK
+from AnatomicalEmbedding.structures.label_names import CENTRE, EXTREME
 from AnatomicalEmbedding.structures.labelled_scans import load_cases
 from AnatomicalEmbedding.training.known_matches import (
-    CLICKED,
     bent_trials,
-    cut_scan,
     labelled_trials,
 )
 from AnatomicalEmbedding.training.warped_scans import warp_scan
@@ -46,25 +41,6 @@ def test_a_bent_scan_shows_what_the_original_shows_there(torso):
     assert np.corrcoef(one, torso.sample(points[seen]))[0, 1] < 0.85
 
 
-@pytest.mark.parametrize("axes", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
-def test_a_cut_keeps_its_slices_where_they_were(torso, axes):
-    """Whatever voxel axis runs along the body, and to whichever side."""
-    from AnatomicalEmbedding.scan.volume import Volume
-
-    order = [2 - a for a in axes[::-1]]
-    matrix = torso.ijk_to_ras.copy()
-    matrix[:, :3] = torso.ijk_to_ras[:, list(axes)]
-    turned = Volume(np.ascontiguousarray(torso.voxels.transpose(order)), matrix)
-    low, high = torso.bounds_ras[:, 2]
-    cut = cut_scan(turned, low + 50, high - 60)
-    assert cut.bounds_ras[:, 2] == pytest.approx((low + 50, high - 60), abs=4.1)
-    np.testing.assert_allclose(cut.bounds_ras[:, :2], torso.bounds_ras[:, :2])
-    inside = np.random.default_rng(0).uniform(
-        cut.bounds_ras[0] + 5, cut.bounds_ras[1] - 5, (200, 3)
-    )
-    np.testing.assert_allclose(cut.sample(inside), torso.sample(inside), atol=1e-3)
-
-
 def test_labelled_scans_are_tried_whole_and_cut(tmp_path, embed):
     """The organs of the phantom lie at other heights: a cut removes some, runs through some, and leaves some."""
     organs = ORGANS | {"spleen": ((40.0, 10.0, 345.0), (12.0, 12.0, 12.0))}
@@ -88,50 +64,6 @@ def test_labelled_scans_are_tried_whole_and_cut(tmp_path, embed):
     assert truth["anna"].keys() == truth["bert"].keys()
 
 
-def test_a_part_that_shows_only_air_is_skipped_with_the_reason(tmp_path, torso, embed):
-    """Labelled or bent: what shows the body is tried all the same."""
-    for name in ("anna", "bert"):
-        write_case(
-            tmp_path,
-            name,
-            (0, 0, 135.0),
-            organs={"spleen": ((40.0, 10.0, 335.0), (12.0, 12.0, 12.0))},
-        )
-    reasons = []
-    trials = list(labelled_trials(load_cases(tmp_path), embed, CLICKED, reasons.append))
-    assert [trial.whole for trial in trials] == [True, False, True, False]
-    assert len(reasons) == 2
-    assert "anna" in reasons[0]
-    hu = torso.voxels.copy()
-    hu[: int(0.85 * len(hu))] = -1000
-    trials = list(bent_trials([replace(torso, voxels=hu)], embed, reasons.append))
-    assert [trial.whole for trial in trials] == [True]
-    assert len(reasons) == 3
-
-
-def test_clicked_points_are_centres_inner_points_and_named_landmarks(tmp_path, embed):
-    """The second body is the first one, moved. Its spleen is drawn only in part."""
-    shift = np.array((8.0, 6.0, 10.0))
-    marks = {"carina": (3.0, 4.0, 410.0), "F-1": (-30.0, 10.0, 440.0)}
-    moved = {name: (np.array(point) + shift).tolist() for name, point in marks.items()}
-    whole = (40.0, 10.0, 345.0)
-    part = (12.0, 12.0, 7.0)
-    write_case(
-        tmp_path, "anna", organs=ORGANS | {"spleen": (whole, (12.0, 12.0, 12.0))}, landmarks=marks
-    )
-    write_case(tmp_path, "bert", shift, organs=ORGANS | {"spleen": (whole, part)}, landmarks=moved)
-    trials = [
-        trial for trial in labelled_trials(load_cases(tmp_path), embed, CLICKED) if trial.whole
-    ]
-    assert len(trials) == 2
-    for trial, direction in zip(trials, (-1, 1), strict=True):
-        np.testing.assert_allclose(
-            trial.target_ras - trial.template_ras, [direction * shift] * 22, atol=1.5
-        )
-        counts = {group: trial.groups.count(group) for group in set(trial.groups)}
-        assert counts == {CENTRE: len(ORGANS), INNER: 6 * len(ORGANS), LANDMARK: 1}
-
-
 def test_points_of_bent_scans_are_where_their_truth_puts_them(torso, embed):
     whole, cut = bent_trials([torso], embed)
     copy = warp_scan(torso, 0)
@@ -147,14 +79,3 @@ def test_points_of_bent_scans_are_where_their_truth_puts_them(torso, embed):
     low = cut.target.scan_to_ras[2, 3]
     high = cut.target.scan_to_ras[2, 3] + cut.target.scan_to_ras[2, 2] * cut.target.scan_shape[0]
     assert (np.maximum(low - there[:, 2], there[:, 2] - high) > 4).all()
-
-
-def test_a_bent_scan_that_cannot_be_embedded_is_skipped_with_the_reason(torso, embed):
-    def refuses_copies(volume):
-        if volume.name.endswith("bent"):
-            raise VolumeError("shows no patient")
-        return embed(volume)
-
-    reasons = []
-    assert list(bent_trials([torso], refuses_copies, reasons.append)) == []
-    assert reasons == ["shows no patient"]

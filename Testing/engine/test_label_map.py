@@ -32,15 +32,3 @@ def test_no_mask_loses_a_voxel(masks):
     assert np.array_equal(
         labels.voxels > 0, np.any(masks, axis=0) if masks else np.zeros(SHAPE, bool)
     )
-
-
-@given(st.permutations([1, 2, 3]))
-def test_the_smallest_structure_is_on_top_and_apart_structures_need_one_map(order):
-    masks = {f"m{n}": np.arange(24).reshape(SHAPE) < 5 * n for n in order}
-    labels = LabelMap.from_masks(masks.items(), SHAPE, TO_RAS)
-    names = {value: name for name, value in labels.values.items()}
-    assert [names[value] for value in labels.voxels.ravel()[[0, 5, 10]]] == ["m1", "m2", "m3"]
-    apart = LabelMap.from_masks(
-        [(f"m{n}", np.arange(24).reshape(SHAPE) % 3 == n) for n in order], SHAPE, TO_RAS
-    )
-    assert apart.covered == ()

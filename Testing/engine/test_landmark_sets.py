@@ -3,7 +3,6 @@
 import csv
 import json
 import re
-import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -86,15 +85,6 @@ def test_four_examples_are_better_than_one_and_say_so(landmark_set, phantoms, ma
     assert matches.expected_error_mm.mean() < np.mean([one.expected_error_mm for one in single])
     assert (matches.probability <= matches.probability_20).all()
     assert (matches.probability_20 <= matches.present + 1e-9).all()
-
-
-def test_scans_are_read_once_and_their_maps_may_wait_on_the_disk(
-    landmark_set, phantoms, maps, tmp_path
-):
-    """All examples are compared with each other, also if the scans come from a generator."""
-    for folder in (None, tmp_path):
-        scans = ((maps[n], marks(phantoms[n])) for n in range(4))
-        assert make_landmark_set(scans, folder=folder) == landmark_set
 
 
 def test_one_example_gives_the_answer_of_match_without_the_image(landmark_set, phantoms, maps):
@@ -283,17 +273,6 @@ def test_answers_never_replace_the_marks_of_a_scan(folder, landmark_set, anatemb
     assert run.code == 2
     assert "would be overwritten" in run.err
     assert (folder / "marked" / "scan0.mrk.json").read_bytes() == marks_before
-
-
-def test_a_scan_that_cannot_be_read_is_named_once_and_the_set_is_made_of_the_others(
-    folder, anatemb
-):
-    (folder / "marked" / "broken.nii.gz").write_bytes(b"no scan")
-    shutil.copy(folder / "marked" / "scan0.mrk.json", folder / "marked" / "broken.mrk.json")
-    made = anatemb("landmarks", "make", folder / "marked", "-o", folder / "a.landmarks.json")
-    assert made.code == 2
-    assert made.err.count("skipped: ") == 1
-    assert len(read_landmark_set(folder / "a.landmarks.json").landmarks) == len(NAMES)
 
 
 AXIS = Markup("Line", "axis", ("axis: 1", "axis: 2"))

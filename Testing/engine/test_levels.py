@@ -12,7 +12,6 @@ from AnatomicalEmbedding.embedding.map import EmbeddingMap
 from AnatomicalEmbedding.embedding.map_file import Provenance
 from AnatomicalEmbedding.embedding.spine_reading import spine_ends
 from AnatomicalEmbedding.matching.status import MATCHED, UNCERTAIN
-from AnatomicalEmbedding.spine.average import near_spine
 from AnatomicalEmbedding.structures.library import shipped_library
 from AnatomicalEmbedding.structures.locating import locate
 from AnatomicalEmbedding.training.known_matches import cut_scan
@@ -31,19 +30,6 @@ def lumbar(real_data):
     """20 cm of a real abdomen, from above the sacrum to below the lung apices."""
     whole = Volume.read(real_data / "train" / "aapm_L067.nii.gz")
     return cut_scan(whole, -276.0, -76.0)
-
-
-def test_near_the_spine_is_within_four_centimetres_of_bone():
-    body = (0, -5, 205)
-    spinous = (0, -60, 200)
-    muscle = (45, -45, 205)
-    kidney = (75, -10, 240)
-    aorta_far_ahead = (0, 70, 205)
-    bowel = (0, 100, 190)
-    inside = near_spine(
-        np.array([body, spinous, muscle, kidney, aorta_far_ahead, bowel], dtype=float)
-    )
-    assert inside.tolist() == [True] * 3 + [False] * 3
 
 
 def scan_with(**boxes):
@@ -120,29 +106,3 @@ def test_in_a_lumbar_scan_without_sacrum_no_level_is_sure_by_points_boxes_or_wor
         assert place.status in (UNCERTAIN, "outside")
         assert (place.status == UNCERTAIN) == (" or " in place.levels)
     assert places.place("kidney_left").status != UNCERTAIN
-
-
-def test_where_the_sacrum_is_shown_the_levels_above_it_are_known(model, real_data):
-    volume = Volume.read(real_data / "dev" / "ts_example.nii.gz")
-    embedding = model.embed(volume)
-    assert "sacrum" in spine_ends(embedding)
-    finder = PlaceFinder(embedding, volume)
-    for level in ("L5", "L3", "L1"):
-        assert finder.place(f"vertebrae_{level}").status == "inside"
-    other = model.embed(Volume.read(real_data / "train" / "aapm_L067.nii.gz"))
-    found = match(
-        embedding, np.array([finder.place(f"vertebrae_{n}").point_ras for n in ("L5", "L4")]), other
-    )
-    assert found.levels.tolist() == ["", ""]
-
-
-def test_in_two_scans_of_one_patient_the_tissue_itself_tells_the_level(model, real_data):
-    first, second = (
-        model.embed(Volume.read(real_data / "dev" / f"waw0697_{phase}.nii.gz"))
-        for phase in ("ap", "eqp")
-    )
-    coordinates = first.body_cells[1].numpy()
-    index = first.body_index.numpy()[near_spine(coordinates)][::40]
-    points = index * first.cell_mm + first.cell_to_ras[:3, 3]
-    found = match(first, points, second)
-    assert (found.status == MATCHED).mean() > 0.6

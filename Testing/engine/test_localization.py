@@ -41,24 +41,6 @@ class TestOneExample:
         assert found.status == "cut"
         np.testing.assert_allclose(found.box_ras[0], BOX[0], atol=3.0)
 
-    def test_an_example_that_protrudes_from_an_oblique_scan(self):
-        """The scan is turned by 20 degrees about R: a box that reaches beyond it is asked about where the scan is."""
-        angle = np.radians(20)
-        turn = np.array(
-            [(1, 0, 0), (0, np.cos(angle), -np.sin(angle)), (0, np.sin(angle), np.cos(angle))]
-        )
-        straight = analytic_map(itself)
-        scan_to_ras = np.eye(4)
-        size = np.array((96, 80, 64))
-        scan_to_ras[:3, :3] = turn * (1.6, 1.4, 2.0)
-        scan_to_ras[:3, 3] = BOX.mean(axis=0) - scan_to_ras[:3, :3] @ ((size - 1) / 2)
-        oblique = replace(
-            straight, scan_to_ras=scan_to_ras, scan_shape=tuple(int(n) for n in size[::-1])
-        )
-        box = np.stack([BOX[0] - (0, 25, 10), BOX[1] + (0, 25, 10)])
-        found = locate({"liver": [make_example(oblique, box)]}, shifted((4.0, 4.0, 4.0)))["liver"]
-        np.testing.assert_allclose(found.box_ras, box + 4.0, atol=6.0)
-
     def test_examples_of_other_weights_are_refused(self):
         other = analytic_map(itself, weights_hash="cd" * 32)
         with pytest.raises(MapError, match="made with other weights"):

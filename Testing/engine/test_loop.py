@@ -1,14 +1,12 @@
 """Test the training loop on models so small that the right result of each step can be written down."""
 
-from itertools import count
-
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, CancelledError
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.training.loop import CHECKPOINT, OptimiserSpec, TrainingLoop
 
 
@@ -37,32 +35,6 @@ def test_the_rate_rises_and_comes_down_to_its_end(steps, warm_up, final):
     assert rates[top:] == sorted(rates[top:], reverse=True)
     assert top <= warm_up * steps + 1
     assert rates[-1] >= min(final, 0.04)
-
-
-@pytest.mark.parametrize("stopped_at", [1, 4])
-def test_a_stopped_run_ends_as_one_that_was_not(stopped_at, tmp_path):
-    def noisy(loop):
-        return lambda number: (loop.network.weight - torch.randn(1)).square().sum()
-
-    def run(folder, cancelled=None):
-        torch.manual_seed(3)
-        loop = line(ema=0.9)
-        loop.resume(folder / CHECKPOINT)
-        loop.run(noisy(loop), folder, cancelled=cancelled)
-        return loop
-
-    (tmp_path / "whole").mkdir()
-    (tmp_path / "halves").mkdir()
-    whole = run(tmp_path / "whole")
-    asked = count(1)
-    with pytest.raises(CancelledError, match=f"stopped at step {stopped_at}; run the same command"):
-        run(tmp_path / "halves", lambda: next(asked) >= stopped_at)
-    halves = run(tmp_path / "halves")
-    assert torch.equal(whole.network.weight, halves.network.weight)
-    assert torch.equal(whole.averaged.weight, halves.averaged.weight)
-    assert whole.mean_loss == halves.mean_loss
-    rows = [(tmp_path / name / "loss.csv").read_text().splitlines() for name in ("whole", "halves")]
-    assert [row.rsplit(",", 1)[0] for row in rows[0]] == [row.rsplit(",", 1)[0] for row in rows[1]]
 
 
 def test_further_modules_learn_at_their_own_rate():

@@ -12,8 +12,7 @@ from cohort_scans import torso
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from safetensors import safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from small_models import analytic_map, write_small_weights
 
 from AnatomicalEmbedding.embedding.inference import load_model
@@ -69,13 +68,6 @@ def test_a_file_gives_the_map_back_where_matching_reads_it(folder, body, seed):
     assert [each.name for each in path.parent.iterdir()] == [path.name]
 
 
-def test_recipes_without_mm(tmp_path):
-    unitless = analytic_map(lambda p: p / 1e4, metric=False)
-    unitless.save(tmp_path / "b.safetensors")
-    found = EmbeddingMap.load(tmp_path / "b.safetensors")
-    torch.testing.assert_close(found.coordinate, unitless.coordinate, atol=1e-6, rtol=0)
-
-
 def test_a_part_is_read_as_the_whole(tmp_path):
     body = np.random.default_rng(0).random(_SHAPE) < 0.3
     described(body).save(tmp_path / "map.safetensors")
@@ -107,14 +99,6 @@ def test_answers_stay_within_a_twentieth_of_a_millimetre(maps, tmp_path, effort)
     assert one.status is None or (one.status == other.status).mean() > 0.95
 
 
-@pytest.mark.parametrize("length", [0, 5, 100, 4000, -1])
-def test_a_file_that_was_cut_short_is_refused(tmp_path, length):
-    path = tmp_path / "cut.map.safetensors"
-    described().save(path)
-    path.write_bytes(path.read_bytes()[:length])
-    assert_refused(path, "is damaged, or is not an embedding map; embed the scan again.")
-
-
 def test_other_files_are_refused(tmp_path):
     assert_refused(tmp_path / "missing.safetensors", "no such file")
     (tmp_path / "text.safetensors").write_text("a map, honestly")
@@ -129,30 +113,6 @@ def test_files_of_other_versions_are_recognised(tmp_path, version, because):
     path = tmp_path / "other.safetensors"
     save_file({"unknown": torch.zeros(3)}, path, {_KEY: json.dumps({"format_version": version})})
     assert_refused(path, because)
-
-
-_HOSTILE = (
-    {"format_version": "x"}, {"body_shape": [5, 6, -7]}, {"body_shape": [10**9] * 3}, {"scan_shape": [0, 1, 1]},
-    {"provenance": {"a": 1}}, {"coordinate_range": {"middle": [0, 0, 0], "step": 1e300}},
-    {"organ_boxes": {"liver": [[0, 0, 0], [-1, 1, 1]]}}, {"organ_boxes": {"liver": [[0, 0, 0], [1, 1, 1e9]]}},
-    {"local_scale": torch.full((210, 8), torch.nan)}, {"local_scale": torch.zeros(3, 8)},
-    {"coordinate": torch.zeros(1, 3, dtype=torch.int16)}, {"image": torch.zeros(20, 24, 27, dtype=torch.uint8)},
-    {"cell_to_ras": torch.zeros(4, 4, dtype=torch.float64)}, {"body": torch.zeros(1, dtype=torch.uint8)},
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("change", _HOSTILE, ids=lambda change: next(iter(change)))
-def test_a_map_that_another_program_changed_is_refused(tmp_path, change):
-    path = tmp_path / "map.safetensors"
-    made = described()
-    made.save(path)
-    tensors = load_file(path)
-    with safe_open(str(path), "pt") as file:
-        about = json.loads(file.metadata()[_KEY])
-    ((name, value),) = change.items()
-    (tensors if isinstance(value, torch.Tensor) else about)[name] = value
-    save_file(tensors, path, {_KEY: json.dumps(about)})
-    assert_refused(path, "not an embedding map")
 
 
 def test_a_full_disk_leaves_the_old_file(tmp_path):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from small_models import analytic_map, cell_centres
 
 from AnatomicalEmbedding.embedding.map import EmbeddingMap
-from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, MapError, PointsError
+from AnatomicalEmbedding.errors import MapError, PointsError
 from AnatomicalEmbedding.matching import match as matching
 from AnatomicalEmbedding.matching.coordinates import find_coordinates, read_coordinates
 from AnatomicalEmbedding.matching.match import match, match_all
@@ -186,12 +186,6 @@ class TestMany:
 
 
 class TestRefused:
-    def test_an_effort_that_does_not_exist(self):
-        with pytest.raises(
-            AnatomicalEmbeddingError, match="choose one of coordinates, fast, standard"
-        ):
-            match(analytic_map(itself), MIDDLE, analytic_map(itself), "hard")
-
     def test_maps_of_different_weights(self):
         other = analytic_map(itself, weights_hash="cd" * 32, name="other.nii.gz")
         with pytest.raises(
@@ -199,26 +193,8 @@ class TestRefused:
         ):
             match(analytic_map(itself), MIDDLE, other)
 
-    def test_a_target_without_body(self):
-        empty = analytic_map(itself, body=np.zeros(SHAPE, dtype=bool), name="air.nii.gz")
-        with pytest.raises(MapError, match=r"air\.nii\.gz: shows no body"):
-            match(analytic_map(itself), MIDDLE, empty)
-
     def test_a_point_outside_the_template(self):
         with pytest.raises(
             PointsError, match=r"\(500\.0, 0\.0, 350\.0\) RAS mm lies outside analytic"
         ):
             match(analytic_map(itself), [[0, 0, 350], [500, 0, 350]], analytic_map(itself))
-
-
-def test_a_batch_without_rows_gives_results_without_rows():
-    body = analytic_map(itself)
-    rows = TargetRows.each([body, body], 2).select(torch.tensor([], dtype=torch.long))
-
-    def sums_and_twice(_embedding, values):
-        return values.sum(1), 2 * values
-
-    total, twice = rows.apply(sums_and_twice, torch.empty(0, 3))
-    assert total.shape == (0,)
-    assert twice.shape == (0, 3)
-    assert rows.apply(lambda _embedding, values: values, torch.empty(0, 3)).shape == (0, 3)

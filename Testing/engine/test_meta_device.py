@@ -21,14 +21,6 @@ def on_meta(*shape: int, **more: object) -> torch.Tensor:
     return torch.empty(*shape, device=META, **more)
 
 
-def test_the_training_network_stays_on_its_device():
-    found = small_network(**HEADS).to(META).train()(on_meta(*SHAPE))
-    assert {each.device for each in found if each is not None} == {META}
-    assert found.coordinate.shape == (2, 3, *CELLS)
-    assert found.global_.shape == (2, 6, *(n // 2 for n in CELLS))
-    assert found.local.shape == (2, 8, *(2 * n for n in CELLS))
-
-
 def test_the_organ_head_stays_on_its_device():
     head = small_network(**HEADS, organs=("liver", "spleen")).to(META).organs
     fine = on_meta(1, 4, *CELLS)

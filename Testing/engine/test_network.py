@@ -1,7 +1,5 @@
 """Test what inference and training need from the network: shapes, exact shifts, input curve, memory estimate."""
 
-from dataclasses import asdict
-
 import pytest
 import torch
 from small_models import small_network
@@ -49,25 +47,6 @@ def test_shift_by_the_lattice_shifts_the_output_exactly(axis):
     assert (one.narrow(axis, rim + 1, length) - off.narrow(axis, rim, length)).abs().max() > 1e-3
 
 
-def test_paper_output_is_standardised_per_axis_without_own_scale():
-    """Batch normalisation without affine parameters: zero mean and unit deviation of each coordinate over a batch."""
-    network = ready(NetworkSpec(widths=(4, 4), unit_mm=None, normalise_output=True)).train()
-    assert not list(network.output_norm.parameters())
-    with torch.no_grad():
-        out = network(torch.rand(2, 1, 32, 32, 32)).coordinate.movedim(1, 0).flatten(1)
-    torch.testing.assert_close(out.mean(1), torch.zeros(3), rtol=0, atol=1e-4)
-    torch.testing.assert_close(out.std(1), torch.ones(3), rtol=0, atol=0.02)
-
-
-def test_spec_survives_json_and_tells_the_network():
-    spec = NetworkSpec.from_dict({"widths": [4, 8], "spacing_mm": [1.5, 1.5, 2.0], "unit_mm": None})
-    assert spec == NetworkSpec(widths=(4, 8), spacing_mm=(1.5, 1.5, 2.0), unit_mm=None)
-    assert NetworkSpec.from_dict(asdict(spec)) == spec
-    network = EmbeddingNetwork(spec)
-    assert network.spacing_mm == (1.5, 1.5, 2.0)
-    assert network.unit_mm is None
-
-
 def test_air_around_the_content_costs_nothing_and_changes_nothing():
     """Descriptors and organs where something is are those of the whole volume; far from it they are zero."""
     torch.manual_seed(0)
@@ -93,22 +72,6 @@ def test_air_around_the_content_costs_nothing_and_changes_nothing():
     assert (found.organs[..., :2, :, :] == 0).all()
 
 
-@pytest.mark.parametrize(("dtype", "error"), [(torch.float32, 1e-4), (torch.bfloat16, 0.03)])
-def test_quick_convolutions_are_convolutions(dtype, error, monkeypatch):
-    """As on processors without and with bfloat16 instructions; bfloat16 has three digits."""
-    if dtype == torch.bfloat16 and "AVX512" not in torch.backends.cpu.get_cpu_capability():
-        pytest.skip("this processor cannot multiply bfloat16 by oneDNN")
-    monkeypatch.setattr(convolution, "fast_dtype", lambda device: dtype)
-    x = torch.randn(1, 24, 9, 10, 11)
-    weight = torch.randn(8, 24, 3, 3, 3) / 25
-    bias = torch.randn(8)
-    expected = torch.nn.functional.conv3d(x.double(), weight.double(), bias.double(), padding=1)
-    with torch.inference_mode():
-        found = convolution.convolve(x, weight, bias, padding=(1, 1, 1))
-    assert found.dtype == torch.float32
-    assert (found - expected).abs().max() < error
-
-
 def test_folded_normalisation_changes_nothing(monkeypatch):
     """With statistics and factors as training leaves them; up to rounding to float16, which bfloat16 would hide."""
     monkeypatch.setattr(convolution, "fast_dtype", lambda device: torch.float32)
@@ -132,33 +95,3 @@ def test_folded_normalisation_changes_nothing(monkeypatch):
         assert norms == []
         for one, other in zip(network(x), before, strict=True):
             torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-3)
-
-
-def test_organs_read_all_eight_cells_within_a_cell():
-    """The layer over all inputs in parts equals one over their concatenation, cells of stride 2 as channels."""
-    network = small_network(local_channels=6, organs=("liver", "spleen"))
-    head = network.organs
-    draw = torch.Generator().manual_seed(0)
-    k = 4
-    j = 6
-    i = 8
-    image, coordinate, fine, coarse, local = (
-        torch.rand(1, channels, k * times // 2, j * times // 2, i * times // 2, generator=draw)
-        for channels, times in ((1, 4), (3, 2), (4, 2), (4, 1), (6, 4))
-    )
-    both = torch.cat([local, image], dim=1)
-    within = [
-        both[:, c : c + 1, a::2, b::2, d::2]
-        for c in range(7)
-        for a in (0, 1)
-        for b in (0, 1)
-        for d in (0, 1)
-    ]
-    context = torch.nn.functional.interpolate(
-        head.context(coarse), scale_factor=2, mode="trilinear"
-    )
-    mixed = head.mix(torch.cat([fine, *within, context, coordinate], dim=1))
-    expected = head.out(mixed + head.around(mixed))
-    torch.testing.assert_close(
-        head(image, coordinate, fine, coarse, local), expected, rtol=1e-4, atol=1e-5
-    )

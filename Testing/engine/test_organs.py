@@ -10,12 +10,10 @@ from ellipsoid_cases import ORGANS, write_case
 from small_models import small_network
 from training_scans import SPACING_MM, make_sampler, tiny_recipe
 
-from AnatomicalEmbedding.embedding.inference import Model
 from AnatomicalEmbedding.embedding.organ_anchors import anchored
 from AnatomicalEmbedding.structures.labelled_scans import load_cases
 from AnatomicalEmbedding.training.frames import STILL
 from AnatomicalEmbedding.training.organs import (
-    labelled_cells,
     organ_codes,
     with_organ_knowledge,
 )
@@ -25,7 +23,6 @@ from AnatomicalEmbedding.training.scans import (
     with_exact_body,
     with_labels,
 )
-from AnatomicalEmbedding.training.trainer import train
 
 CELL_MM = np.array((12.0, 12.0, 16.0))
 NAMES = ("liver", "kidney_left", "kidney_right")
@@ -125,32 +122,6 @@ def joint():
         batch=sizes,
         loss={"organ_weight": 1.0},
     )
-
-
-@pytest.fixture(scope="module")
-def trained(labelled, joint, tmp_path_factory):
-    """The network after a short joint training on all but the first scan."""
-    scans = prepared(labelled)[1:]
-    network = train(scans, joint, tmp_path_factory.mktemp("run"), 240, workers=0).network
-    return with_organ_knowledge(network, scans)
-
-
-@pytest.mark.long
-def test_organs_are_found_by_a_network_that_learns_all_at_once(labelled, trained):
-    case = load_cases(labelled)[0]
-    features = Model(trained, "joint", "0" * 64).embed(case.volume)
-    assert features.coordinate.isfinite().all()
-    assert features.local.shape[0] == 8 + 3
-    with torch.no_grad():
-        cells = next(labelled_cells(trained, prepared(labelled)[:1]))
-        scan = prepared(labelled)[0]
-        pad = [n for size in reversed(scan.hu.shape) for n in (0, -size % trained.lattice)]
-        x = trained.prepare(F.pad(scan.hu.float(), pad, value=-1000.0))[None]
-        likely = trained(x).organs[0] > 0.5
-    found = likely & cells.body  # outside the body nothing is trained
-    truth = cells.share[1:] > 0.5
-    dice = 2 * (found & truth).sum((1, 2, 3)) / (found.sum((1, 2, 3)) + truth.sum((1, 2, 3)))
-    assert (dice > 0.75).all()
 
 
 def test_labels_follow_the_crop(labelled, joint):

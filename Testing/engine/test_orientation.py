@@ -21,7 +21,6 @@ from AnatomicalEmbedding.embedding.orientation import (
 )
 from AnatomicalEmbedding.phantom import make_phantom
 from AnatomicalEmbedding.training.known_matches import cut_scan
-from AnatomicalEmbedding.training.mirrors import train_mirror_networks
 
 
 @pytest.fixture(scope="module")
@@ -59,21 +58,6 @@ def test_of_a_mirror_image_the_network_says_the_opposite():
     x = torch.rand(1, 3, 8, 12, 16)
     for n, axis in enumerate(AXES):
         torch.testing.assert_close(network(x.flip(axis))[0, n], -network(x)[0, n])
-
-
-def test_training_learns_which_side_is_which():
-    """Bodies with an organ on the right: those never seen are told from their mirror images."""
-    rng = np.random.default_rng(0)
-
-    def body():
-        scan = torch.zeros(3, 12, 12, 16)
-        scan[0], scan[2] = 0.2 + 0.02 * torch.from_numpy(rng.normal(size=(12, 12, 16))).float(), 1.0
-        scan[0, 3:9, 3:9, 8 + rng.integers(0, 3) : 15] = 1.0
-        return scan
-
-    network = train_mirror_networks([body() for _ in range(6)], [1.0] * 6, 50, seeds=(0,))
-    with torch.no_grad():
-        assert (network(torch.stack([body() for _ in range(8)]))[:, 0] > 1).all()
 
 
 def test_a_part_of_the_body_that_comes_twice_is_reported():

@@ -146,13 +146,6 @@ def test_an_object_that_fits_upside_down_is_not_turned_if_scans_lie_alike():
         assert alignment.is_turned == any_rotation
 
 
-@pytest.mark.long
-def test_scans_of_a_folder_that_lie_alike_are_aligned_so():
-    build = build_frame([coarse_piece(side) for side in (*8 * (1,), -1, 1)], ANY)
-    assert build.frame.spec.anatomical
-    assert not any(alignment.is_turned for alignment in build.alignments)
-
-
 def test_the_evidence_holds_how_far_an_answer_may_slide_and_a_query_keeps_it(shape_model):
     specimen, noise = make_specimen(0), np.random.default_rng(0)
     first = shape_model.embed(specimen.volume)
@@ -205,11 +198,6 @@ def test_commands_for_patients_say_what_these_weights_are_for(command, tmp_path,
     write_weights(Frame(FrameSpec(ANY, (0, 0, 0), 1.0, (2, 2, 2), 1.0, 0.5)), path, "shape", {})
     assert main([*command.split(), "--model", str(path)]) == 2
     assert "only points can be matched (match, landmarks)" in capsys.readouterr().err
-
-
-def test_ct_weights_refuse_a_specimen():
-    with pytest.raises(VolumeError):
-        load_model().embed(make_specimen(0).volume)
 
 
 def test_coordinates_end_at_a_break(shape_model):

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import SimpleITK as sitk
 from small_models import write_small_weights
-from training_scans import same
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.scan.volume import Volume
@@ -60,19 +59,6 @@ def test_prepared_scans_are_reused(small_ct, tmp_path):
     assert lines == ["prepared good"] * 2
 
 
-def test_names_with_dots_are_different_scans(small_ct, tmp_path):
-    """Files exported from DICOM are often called by their UIDs."""
-    names = ("1.2.840.1", "1.2.840.2")
-    _, run = prepare(
-        tmp_path, LevelTable({"carina": 469}, {name: {"carina": 0.0} for name in names})
-    )
-    for name, hu in zip(names, (0, 5), strict=True):
-        Volume(small_ct.voxels + np.int16(hu), small_ct.ijk_to_ras).write(
-            tmp_path / "ct" / f"{name}.nii.gz"
-        )
-    assert [PreparedScan.load(path).name for path in run()] == list(names)
-
-
 # More than one folder, kind and process
 
 
@@ -107,28 +93,6 @@ def flip_k(slices):
     matrix = np.diag([1.0, 1.0, -1.0, 1.0])
     matrix[2, 3] = slices - 1
     return matrix
-
-
-def test_several_processes_do_the_same(small_ct, tmp_path):
-    (tmp_path / "ct").mkdir()
-    names = ("a", "b", "c")
-    for n, name in enumerate(names):
-        Volume(small_ct.voxels + np.int16(n), small_ct.ijk_to_ras).write(
-            tmp_path / "ct" / f"{name}.nii.gz"
-        )
-    (tmp_path / "ct" / "broken.nii.gz").write_bytes(b"no image")
-    levels = LevelTable({"carina": 469}, {name: {"carina": -30.0} for name in names})
-    sets = []
-    for jobs in (1, 2):
-        lines = []
-        folder = tmp_path / str(jobs)
-        paths = prepare_set(
-            [tmp_path / "ct"], FOLDER_MM, folder, levels=levels, jobs=jobs, report=lines.append
-        )
-        sets.append(([PreparedScan.load(p) for p in paths], lines))
-    assert sets[0][1] == sets[1][1]
-    for one, other in zip(sets[0][0], sets[1][0], strict=True):
-        same(one, other)
 
 
 @pytest.fixture

@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from exact_spines import spine_of
 from followed_scans import EMPTY, MIDDLE, STEPS, STUDIES, moved_map
 
-from AnatomicalEmbedding.followup.lesions import CONFIRMED, MOVED, PROPOSED, Measurement
+from AnatomicalEmbedding.followup.lesions import CONFIRMED, MOVED, PROPOSED
 from AnatomicalEmbedding.followup.proposing import find_places
 from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.matching.match import Matches
@@ -92,16 +91,6 @@ def test_a_lesion_outside_the_patient_has_a_reason_instead_of_a_place() -> None:
     )
 
 
-def test_axes_keep_their_lengths_and_go_along_unconfirmed() -> None:
-    one = PLACES[0] - [8, 0, 0]
-    other = PLACES[0] + [8, 2, 0]
-    record = _marked().measure("L1", "a", (one, other), None)
-    size = propose_places(record, "b", MAPS).finding("L1", "b").size
-    np.testing.assert_allclose(size.long_axis, np.array([one, other]) + STEPS["b"], atol=0.05)
-    assert (size.confirmed, size.short_axis) == (False, None)
-    assert propose_places(_marked(), "b", MAPS).finding("L1", "b").size == Measurement()
-
-
 class Grown:
     """A true field: tissue grows by a quarter along R and moves by 7 mm along S, which `match` cannot know."""
 
@@ -139,14 +128,6 @@ def test_a_correspondence_carries_the_place_and_both_ends_of_each_axis() -> None
     np.testing.assert_allclose(
         found.finding("L2", "c").size.long_axis, axis + STEPS["c"], atol=0.05
     )
-
-
-def test_an_axis_that_leaves_the_scan_moves_with_the_place() -> None:
-    axis = np.array([PLACES[0] - [8, 0, 0], PLACES[0] + [500, 0, 0]])
-    record = _marked().measure("L1", "a", tuple(axis), None)
-    found, _ = find_places(record, ["b"], MAPS, relation_of=lambda *_: Grown())
-    moved = Grown.carry(PLACES[0]) - PLACES[0]
-    np.testing.assert_allclose(found.finding("L1", "b").size.long_axis, axis + moved)
 
 
 class Changed(Grown):
@@ -188,21 +169,6 @@ def test_an_uncertain_proposal_says_why() -> None:
     air[6:] = False  # no body from S = 372 mm on, where the lesion would lie
     nowhere = guess_in_b({**MAPS, "b": moved_map("b", air)}, Grown())
     assert (nowhere.status, nowhere.doubt) == ("uncertain", "not in the body")
-
-
-def test_levels_of_the_two_scans_that_contradict_each_other_make_a_proposal_uncertain() -> None:
-    """The lesion lies at S = 396 mm and its proposal at S = 403 mm, in the vertebra from 390 to 420 mm of each scan."""
-    spines = {
-        "a": spine_of(("T12", "L1", "L2", "L3", "L4")),
-        "b": spine_of(("L2", "L3", "L4", "L5", "S1")),
-    }
-    guess = guess_in_b(
-        {key: replace(MAPS[key], spine=spine) for key, spine in spines.items()}, Grown()
-    )
-    assert guess.status == "uncertain"
-    assert guess.doubt == "L3: the level of the spine is L1 in the other scan, but L3 here"
-    same = guess_in_b({key: replace(MAPS[key], spine=spines["a"]) for key in "ab"}, Grown())
-    assert (same.status, same.doubt) == ("matched", "")
 
 
 def test_axes_drawn_after_a_place_was_confirmed_are_offered_there() -> None:

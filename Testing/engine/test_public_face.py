@@ -106,20 +106,6 @@ def test_scans_of_other_programs_are_the_same_scan(phantom_pair, tmp_path, kind)
     np.testing.assert_allclose(found.ijk_to_ras, known.ijk_to_ras, atol=1e-4)
 
 
-def test_an_image_of_nibabel_itself(phantom_pair):
-    nibabel = pytest.importorskip("nibabel")
-    known = phantom_pair[0].volume
-    found = Volume.of(nibabel.Nifti1Image(known.voxels.T, known.ijk_to_ras))
-    np.testing.assert_array_equal(found.voxels, known.voxels)
-
-
-def test_spacing_alone_means_the_usual_order_of_a_ct(phantom_pair):
-    voxels = phantom_pair[0].volume.voxels
-    found = Volume.of(voxels, spacing=phantom_pair[0].volume.spacing)
-    assert found.spacing == pytest.approx(phantom_pair[0].volume.spacing)
-    assert (np.sign(np.diag(found.ijk_to_ras)) == [-1, -1, 1, 1]).all()
-
-
 @pytest.mark.parametrize(
     ("source", "arguments", "says"),
     [
@@ -173,14 +159,6 @@ def test_points_of_either_frame_are_written_and_read(tmp_path, points, suffix):
     np.testing.assert_allclose(found.points_lps, points @ LPS[:3, :3], atol=1e-3)
     with pytest.raises(errors.PointsError, match=r"points have (type|shape)"):
         write_points(path, "1,2,3")
-
-
-def test_a_map_is_saved_under_its_own_suffix_only(maps, tmp_path):
-    with pytest.raises(
-        errors.MapError, match=r"x\.npz.*does not end in \.safetensors; add this ending"
-    ):
-        maps[0].save(tmp_path / "x.npz")
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_boxes_crops_and_places_are_those_of_the_command_line(anatemb, phantom_pair, tmp_path):

@@ -80,13 +80,6 @@ def test_ribs_lie_in_the_true_ribs(shown, found):
     assert np.mean(right) >= 0.6
 
 
-def test_the_markups_are_three_coloured_lists(found):
-    entries = found.markups()
-    assert [entry["name"] for entry in entries] == ["vertebrae", "discs", "ribs"]
-    assert len({tuple(entry["display"]["selectedColor"]) for entry in entries}) == 3
-    assert "L3 vertebra" in [point["label"] for point in entries[0]["controlPoints"]]
-
-
 def test_the_command_writes_tables_points_and_a_page(anatemb, real_data, tmp_path):
     scan = real_data / "dev" / "ts_example.nii.gz"
     outcome = anatemb("levels", scan, "-o", tmp_path, "--device", "cpu", "--json")
@@ -166,14 +159,3 @@ def test_levels_of_one_point_in_two_scans_contradict_each_other():
     )
     assert differing_levels(one, at_spine, None, at_spine, 4.0) is None
     assert differing_levels(None, at_spine, one, at_spine, 4.0) is None
-
-
-def test_levels_that_are_not_certain_contradict_only_if_no_possible_level_is_common():
-    one = with_spine("T12", "L1", "L2", "L3", chances=0.6)
-    other = with_spine("L1", "L2", "L3", "L4", chances=0.6)
-    far = with_spine("L3", "L4", "L5", "S1", chances=0.6)
-    place = np.array([0.0, 0.0, 375.0])
-    assert differing_levels(one, place, other, place, 4.0) is None, "L1 or L2, and L2 or L3"
-    levels = differing_levels(one, place, far, place, 4.0)
-    assert levels is not None
-    assert [" or " in level for level in levels] == [True, True]

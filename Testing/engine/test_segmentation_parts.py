@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 import SimpleITK as sitk
 import torch
-from evaluations.segmentation import dice
 
-from AnatomicalEmbedding.errors import PointsError, VolumeError
+from AnatomicalEmbedding.errors import PointsError
 from AnatomicalEmbedding.scan.geometry import to_image
 from AnatomicalEmbedding.scan.label_map import LabelMap
 from AnatomicalEmbedding.scan.volume import Volume
@@ -19,13 +18,10 @@ from AnatomicalEmbedding.segmentation.examples import (
     read_examples,
 )
 from AnatomicalEmbedding.segmentation.grids import Group, GroupCrop
-from AnatomicalEmbedding.segmentation.outlining import choose_answer, clean, doubt, paint, signs
+from AnatomicalEmbedding.segmentation.outlining import choose_answer, clean, paint
 from AnatomicalEmbedding.segmentation.patches import TrainingCrop
-from AnatomicalEmbedding.segmentation.voxel_training import OPTIMISER, voxel_losses
-from AnatomicalEmbedding.segmentation.voxels import VoxelNet, predict
 from AnatomicalEmbedding.structures.label_files import write_nifti
 from AnatomicalEmbedding.structures.segments import colour, read_segments, write_segments
-from AnatomicalEmbedding.training.loop import TrainingLoop
 
 OBLIQUE = np.array([[-0.9, 0.1, 0, 20], [0.1, 0.9, 0, -30], [0, 0, 2.5, 100], [0, 0, 0, 1.0]])
 
@@ -53,20 +49,6 @@ def crop_with(labels: np.ndarray, spacing_mm: float = 3.0) -> TrainingCrop:
     )
 
 
-def test_voxels_of_one_example_correct_a_guess_that_is_off():
-    truth = ball((32, 32, 32), (15, 17, 16), 7)[None]
-    example = crop_with(truth)
-    loop = TrainingLoop(VoxelNet(1, 0).train(), OPTIMISER, 60)
-    loop.run(voxel_losses(loop.network, [example], 60, 0))
-    network = loop.averaged.eval()
-    guess = torch.from_numpy(np.roll(truth, 3, axis=2)).float()
-    found = predict(network, example.crop, guess)
-    assert found.shape[1:] == (1, 32, 32, 32)
-    before = dice(guess[0].numpy() > 0.5, truth[0])
-    after = dice(found.mean(0)[0].numpy() > 0.5, truth[0])
-    assert after > before + 0.1
-
-
 def test_cleaning_keeps_both_of_a_pair_and_drops_crumbs_and_what_lies_elsewhere():
     shape = (30, 30, 40)
     pair = ball(shape, (15, 15, 10), 5) | ball(shape, (15, 15, 30), 5)
@@ -81,20 +63,6 @@ def test_cleaning_keeps_both_of_a_pair_and_drops_crumbs_and_what_lies_elsewhere(
     object.__setattr__(crop, "coordinate", crop.coordinate - torch.tensor(4.4)[None, None, None])
     _, remark = clean(torch.from_numpy(crumb).float(), crop, away, 0)
     assert "other parts of the body" in remark
-
-
-def test_doubt_rises_with_uncertainty_and_with_unsteadiness():
-    mask = torch.from_numpy(ball((20, 20, 20), (10, 10, 10), 6))
-    sure = torch.where(mask, 0.98, 0.01)
-    unsure = torch.where(mask, 0.6, 0.35)
-    least = doubt(signs(sure, sure[None], sure, 3.0, 5))
-    worse = (
-        signs(sure, unsure[None], unsure, 3.0, 5), signs(unsure, sure[None], sure, 3.0, 5),
-        signs(sure, sure.roll(2, 0)[None], sure, 3.0, 5), signs(sure, sure[None], sure, 3.0, 1),
-    )  # fmt: skip
-    assert all(doubt(each) > least for each in worse)
-    nothing = torch.zeros(20, 20, 20)
-    assert np.isfinite(doubt(signs(nothing, sure[None], sure, 3.0, 1)))
 
 
 def test_carried_labels_are_kept_where_the_network_leaves_next_to_nothing_of_them():
@@ -166,19 +134,6 @@ def test_files_keep_names_and_labels_to_the_letter_and_nested_structures_whole(t
     assert np.array_equal(flat > 0, np.any([nested.mask(name) for name in NESTED], axis=0))
 
 
-def test_layers_that_repeat_a_label_are_read_apart(tmp_path):
-    layers = np.zeros((2, 4, 4, 4), np.uint8)
-    layers[0, 1:3], layers[1, 2:] = 1, 1
-    image = sitk.Compose([to_image(layer, np.eye(4)) for layer in layers])
-    for n in range(2):
-        for key, value in {"Name": f"part {n}", "LabelValue": "1", "Layer": str(n)}.items():
-            image.SetMetaData(f"Segment{n}_{key}", value)
-    sitk.WriteImage(image, str(tmp_path / "scan.seg.nrrd"))
-    read = read_segments(tmp_path / "scan.seg.nrrd")
-    for n in range(2):
-        assert np.array_equal(read.mask(f"part {n}"), layers[n] == 1)
-
-
 def example(
     folder: Path, name: str, labels: dict[str, int], slicer: bool = False, kind: type = np.uint16
 ) -> None:
@@ -234,37 +189,6 @@ def test_one_label_with_two_names_goes_to_the_first_and_it_is_said(tmp_path):
     assert common_values(read_examples(tmp_path, ["My Lesion"])) == {"My Lesion": 3}
 
 
-def test_names_with_other_labels_are_read_by_name_and_it_is_said(tmp_path):
-    example(tmp_path, "a", {"liver": 1, "spleen": 2})
-    example(tmp_path, "b", {"spleen": 1, "liver": 2})
-    examples = read_examples(tmp_path)
-    values = common_values(examples)
-    (sentence,) = label_differences(examples, values)
-    assert values == {"liver": 1, "spleen": 2}
-    assert "b.nii.gz" in sentence
-    assert "spleen (1, not 2), liver (2, not 1)" in sentence
-
-
-def test_segments_that_slicer_numbered_by_itself_do_not_contradict_label_maps(tmp_path):
-    example(tmp_path, "a", {"My Lesion": 1}, slicer=True)
-    example(tmp_path, "b", {"parotid_right": 1, "spleen": 7})
-    assert common_values(read_examples(tmp_path)) == {
-        "parotid_right": 1,
-        "spleen": 7,
-        "My Lesion": 8,
-    }
-
-
-def test_a_structure_without_a_label_of_its_own_gets_a_permitted_label(tmp_path):
-    example(tmp_path, "a", {"liver": 65535, "spleen": 65534})
-    example(tmp_path, "b", {"My Lesion": 65535})
-    assert common_values(read_examples(tmp_path)) == {
-        "liver": 65535,
-        "spleen": 65534,
-        "My Lesion": 65533,
-    }
-
-
 def test_structures_that_overlap_in_examples_overlap_and_others_share_no_voxel():
     volume = Volume(np.zeros((24, 24, 24), np.int16), np.eye(4))
     crop = crop_with(ball((24, 24, 24), (0, 0, 0), 1)[None], 1.0).crop
@@ -287,13 +211,3 @@ def test_structures_that_overlap_in_examples_overlap_and_others_share_no_voxel()
     assert np.array_equal(inner, truth[1])  # the strongest
     assert np.array_equal(neighbour, truth[2] & ~inner)
     assert np.array_equal(outer, truth[0] & ~neighbour)
-
-
-def test_a_segmentation_without_segments_is_refused_by_name(tmp_path):
-    path = tmp_path / "plain.seg.nrrd"
-    sitk.WriteImage(to_image(np.zeros((4, 4, 4), np.uint8), np.eye(4)), str(path))
-    with pytest.raises(PointsError, match=r"plain.seg.nrrd: contains no segment"):
-        read_segments(path)
-    path.write_bytes(b"no image")
-    with pytest.raises(VolumeError, match=r"plain.seg.nrrd: cannot be read"):
-        read_segments(path)

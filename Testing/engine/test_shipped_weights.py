@@ -79,24 +79,6 @@ def test_an_oblique_encoding_gives_the_same_world_answer(model, question):
     assert apart.max() <= 1.5  # where the image decides, its own blur by the turn shows
 
 
-def test_slabs_agree_with_the_whole_volume(model):
-    volume = make_phantom(912, spacing=(4.0, 4.0, 4.0), coverage_mm=(160.0, 500.0)).volume
-    whole = model.embed(volume)
-    small = load_model(device="cpu")
-    network = small.network
-    in_slabs = (
-        network.bytes_per_voxel - network.fixed_bytes_per_voxel + network.descriptor_bytes_per_voxel
-    )
-    voxels = whole.body.numel() * network.stride**3
-    small.budget_bytes = int(voxels * (network.fixed_bytes_per_voxel + 0.92 * in_slabs))
-    shares = []
-    slabs = small.embed(volume, lambda share, what: shares.append(share))
-    assert len(shares) > 8  # slabs were really used
-    assert (whole.coordinate - slabs.coordinate).norm(dim=0).max() <= 0.5
-    similarity = (whole.local.float() * slabs.local.float()).sum(0)[whole.local_body]
-    assert similarity.min() >= 0.998
-
-
 def test_a_point_is_found_in_its_own_scan(model, pair):
     phantom = pair[0]
     embedding = model.embed(phantom.volume)

@@ -7,7 +7,6 @@ import pytest
 from exact_patients import USUAL_MM, exact_map, patient
 from small_models import analytic_map
 
-from AnatomicalEmbedding import load_model, match
 from AnatomicalEmbedding.anatomy.names import VERTEBRAE
 from AnatomicalEmbedding.embedding.map import EmbeddingMap
 from AnatomicalEmbedding.embedding.spine_reading import read_spine
@@ -66,14 +65,6 @@ def test_where_coordinates_are_nearest_to_the_next_vertebra_the_level_is_counted
     assert counted.shift_mm[counted.whole] == pytest.approx(-error, abs=7.0)
     assert free.chance.max() < 0.6 < counted.chance.max()
     assert counted.anchors == (anchor,)
-
-
-def test_without_an_anchor_the_levels_of_a_lumbar_scan_are_less_certain():
-    slab = analytic_spine(150.0, 330.0, 16.0)  # half a vertebra off
-    free = fit(slab)
-    counted = fit(slab, ribs=has_ribs(150.0, 330.0, "T12"))
-    assert free.chance.max() < 0.6 < counted.chance.min()
-    assert np.allclose(free.chances.sum(axis=1), 1.0)
 
 
 def test_a_patient_with_six_lumbar_vertebrae_is_counted_from_the_sacrum():
@@ -141,20 +132,6 @@ def test_the_correction_gives_each_vertebra_its_usual_coordinate_and_leaves_the_
     assert np.abs(embedding.sample(organs) - raw.sample(organs)).max() < 1.0
 
 
-def test_without_the_spine_a_map_has_the_coordinates_of_the_network(shown):
-    embedding = exact_map(shown, wrong_at_spine)
-    raw = embedding.with_spine(None)
-    expected = wrong_at_spine(
-        shown.to_body(raw.cell_mm * raw.body_index.numpy() + raw.cell_to_ras[:3, 3])
-    )
-    assert np.abs(raw.body_cells[1].numpy() - expected).max() < 0.01
-    assert raw.spine is None
-    assert (
-        np.abs((raw.with_spine(embedding.spine).coordinate - embedding.coordinate).numpy()).max()
-        < 0.01
-    )
-
-
 def test_a_map_file_keeps_the_spine(shown, tmp_path):
     embedding = exact_map(shown)
     embedding.save(tmp_path / "a.map.safetensors")
@@ -169,18 +146,3 @@ def test_a_map_file_keeps_the_spine(shown, tmp_path):
     damaged.save(tmp_path / "b.map.safetensors")
     with pytest.raises(MapError, match="damaged"):
         EmbeddingMap.load(tmp_path / "b.map.safetensors")
-
-
-def test_a_real_scan_with_a_sacrum_is_counted_from_it_and_its_vertebrae_are_found(real_data):
-    """The labels of the scan name its vertebrae."""
-    model = load_model(device="cpu")
-    embedding = model.embed(Volume.read(real_data / "dev" / "ts_example.nii.gz"))
-    assert "sacrum" in embedding.spine.anchors
-    # S of the labels' middles, RAS mm
-    middles = {"L1": 386.0, "L2": 352.0, "L3": 315.0, "L4": 279.0, "L5": 242.0}
-    found = [
-        embedding.spine.names[n] for n in embedding.spine.nearest(np.array(list(middles.values())))
-    ]
-    assert found == list(middles)
-    points = np.array([embedding.spine.at_height(s) for s in middles.values()])
-    assert np.abs(match(embedding, points, embedding).points_ras - points).max() < 3.0

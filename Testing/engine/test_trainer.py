@@ -86,20 +86,7 @@ def test_resumed_run_ends_with_the_same_weights_as_an_uninterrupted_one(objectiv
     assert [row[0] for row in rows[0]] == [str(step) for step in range(1, STEPS + 1)]
 
 
-def test_run_that_diverges_stops_and_says_so(scans, tmp_path):
-    with pytest.raises(
-        AnatomicalEmbeddingError, match=r"loss of step 2 is not a number.*learning_rate"
-    ):
-        train(
-            scans,
-            tiny_recipe(optimiser={"learning_rate": 1e30, "warm_up": 0.0}),
-            tmp_path,
-            4,
-            workers=0,
-        )
-
-
-@pytest.mark.parametrize("what", ["recipe", "scans", "seed", "length"])
+@pytest.mark.parametrize("what", ["recipe", "scans"])
 def test_checkpoint_of_another_run_is_refused(what, scans, tmp_path):
     train(scans, tiny_recipe(), tmp_path, 1, workers=0)
     recipe = tiny_recipe(loss={"beta_mm": 7.0}) if what == "recipe" else tiny_recipe()
@@ -107,14 +94,7 @@ def test_checkpoint_of_another_run_is_refused(what, scans, tmp_path):
     with pytest.raises(
         AnatomicalEmbeddingError, match="another recipe, seed, steps or scans; choose another"
     ):
-        train(
-            data,
-            recipe,
-            tmp_path,
-            2 if what == "length" else 1,
-            workers=0,
-            seed=int(what == "seed"),
-        )
+        train(data, recipe, tmp_path, 1, workers=0)
     assert checkpoint(tmp_path)["step"] == 1
 
 
@@ -158,11 +138,9 @@ def test_best_validated_weights_are_the_runs(scans, tmp_path):
     ("objective", "steps", "share"),
     [
         ("coordinates", 70, 0.8),
-        ("distances", 70, 0.8),
         pytest.param("descriptors", 120, 0.9, marks=pytest.mark.long),
         ("hybrid", 70, 0.85),
-        ("offsets", 40, 0.8),
-        ("levels", 240, 0.8),
+        pytest.param("levels", 240, 0.8, marks=pytest.mark.long),
     ],
 )
 def test_loss_falls(objective, steps, share, scans, tmp_path):
@@ -187,37 +165,6 @@ def test_descriptors_are_added_to_finished_weights(scans, tmp_path):
     assert new
     assert all(name.startswith("local.") for name in new)
     assert not any(torch.equal(after[name], untrained[name]) for name in new if "weight" in name)
-
-
-def test_frozen_statistics_stay_and_everything_else_learns(scans, tmp_path):
-    recipe = tiny_recipe(optimiser={"frozen_statistics": True})
-    with pytest.raises(AnatomicalEmbeddingError, match="--start-from"):
-        train(scans, recipe, tmp_path / "new", 1, workers=0)
-    plain = train(scans, tiny_recipe(), tmp_path / "plain", 3, workers=0)
-    run = train(scans, recipe, tmp_path / "frozen", 3, workers=0, start_from=plain.network)
-    before = plain.network.state_dict()
-    after = run.network.state_dict()
-    for name in before:
-        assert torch.equal(after[name], before[name]) == (
-            "running" in name or "num_batches" in name
-        ), name
-
-
-def test_frames_of_patients_are_settled_and_those_of_phantoms_are_not(scans, tmp_path):
-    phantom = linear_scan("phantom", made="phantom")
-    train([*scans, phantom], tiny_recipe(batch={"phantom_share": 0.5}), tmp_path, STEPS, workers=0)
-    frames = checkpoint(tmp_path)["frames"]
-    assert frames["shift"][:2].abs().min() > 0
-    assert torch.equal(frames["shift"][2], torch.zeros(3))
-    assert torch.equal(frames["scale"][2], torch.zeros(3))
-
-
-def test_fine_tuning_starts_from_the_given_weights(scans, tmp_path):
-    still = tiny_recipe(optimiser={"learning_rate": 0.0})
-    torch.manual_seed(99)
-    given = EmbeddingNetwork(still.network)
-    run = train(scans, still, tmp_path, 1, workers=0, start_from=given)
-    torch.testing.assert_close(dict(run.network.named_parameters()), dict(given.named_parameters()))
 
 
 def test_fine_tuning_another_network_is_refused(scans, tmp_path):

@@ -8,7 +8,6 @@ from training_scans import SPACING_MM, linear_scan, make_sampler, scan_hu, tiny_
 from AnatomicalEmbedding.training.crops import cut_crop, draw_geometry
 from AnatomicalEmbedding.training.objectives import read_cells
 from AnatomicalEmbedding.training.recipes import AugmentationSpec
-from AnatomicalEmbedding.training.scans import prepare_phantom
 
 SIZE = (24, 20, 16)
 AFFINE = {"spacing_scale": [0.7, 1.3], "axis_scale": [0.9, 1.1], "rotation_rad": 0.3}
@@ -49,36 +48,3 @@ def test_points_of_a_batch_look_the_same_in_both_views(objective):
             for v, c in ((n, batch.first_cells[n]), (pairs + n, batch.second_cells[n]))
         )
         assert (a - b).norm(dim=1).max() < 0.1
-
-
-@pytest.fixture(scope="module")
-def phantoms(phantom_pair):
-    return [
-        prepare_phantom(phantom, f"phantom{n}", (4.0, 4.0, 4.0))
-        for n, phantom in enumerate(phantom_pair)
-    ]
-
-
-def test_some_pairs_show_two_phantoms_at_the_same_body_places(phantoms):
-    batch = {"phantom_share": 1.0, "cross_share": 0.5, "crop_sizes": [[32, 32, 32]]}
-    sampler = make_sampler(phantoms, tiny_recipe("hybrid", batch=batch), 0)
-    kinds = []
-    for step in range(8):
-        drawn = sampler[step]
-        pairs = len(drawn.first_cells)
-        for n in range(pairs):
-            cross = bool(drawn.scan[n] != drawn.scan[pairs + n])
-            kinds.append(cross)
-            if not cross:
-                continue
-            for view, cells in ((n, drawn.first_cells[n]), (pairs + n, drawn.second_cells[n])):
-                coarse = read_cells(drawn.body_mm[view], (cells + 0.5) / 2 - 0.5, unit=False)
-                place = read_cells(drawn.position_mm[view], cells, unit=False)
-                assert (coarse - place).norm(dim=1).median() < 2.0
-            a, b = (
-                read_cells(drawn.position_mm[v], c, unit=False)
-                for v, c in ((n, drawn.first_cells[n]), (pairs + n, drawn.second_cells[n]))
-            )
-            assert (a - b).norm(dim=1).max() < 4.0
-            assert (a - b).norm(dim=1).median() < 0.5
-    assert 0.2 < np.mean(kinds) < 0.8
