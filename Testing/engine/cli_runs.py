@@ -1,5 +1,6 @@
 """Shared by the tests of the commands: the result of a command, and a folder with scans, points and weights."""
 
+import csv
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +30,12 @@ class Place:
     labels: tuple[str, ...]
     points_ras: np.ndarray
     model: tuple[str, str]
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    """Return the rows of a .csv file."""
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
 
 
 def assert_refused(outcome: Outcome, *says: object) -> None:

@@ -1,6 +1,5 @@
 """Shared by the tests of cohorts: files with parts of synthetic patients, and a run without Dask."""
 
-import csv
 from functools import cache
 from pathlib import Path
 
@@ -73,12 +72,6 @@ def true_box(phantom: Phantom, structure: str) -> np.ndarray:
     """(2, 3) RAS mm, the box of the centres of a structure's voxels."""
     voxels = voxels_ras(phantom, structure)
     return np.stack([voxels.min(axis=0), voxels.max(axis=0)])
-
-
-def rows_of(path: Path) -> list[dict[str, str]]:
-    """The rows of a .csv file."""
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def states(store: Store) -> dict[str, str]:

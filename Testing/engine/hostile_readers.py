@@ -22,7 +22,6 @@ from AnatomicalEmbedding.dicom.sr import read_any_points
 from AnatomicalEmbedding.embedding.calibration import OUTCOMES, Calibration, Forest
 from AnatomicalEmbedding.embedding.inference import Model
 from AnatomicalEmbedding.embedding.map import EmbeddingMap
-from AnatomicalEmbedding.embedding.models.network import EmbeddingNetwork
 from AnatomicalEmbedding.embedding.models.registry import find_weights, write_weights
 from AnatomicalEmbedding.followup.lesion_lists import read_lesions
 from AnatomicalEmbedding.followup.record_file import read_record, to_json, write_record
@@ -30,19 +29,15 @@ from AnatomicalEmbedding.followup.table import rows
 from AnatomicalEmbedding.matching.confidence import EVIDENCE
 from AnatomicalEmbedding.matching.match import match
 from AnatomicalEmbedding.matching.query import read_query
-from AnatomicalEmbedding.resources import resource
 from AnatomicalEmbedding.scan.boxes import read_rois, write_rois
 from AnatomicalEmbedding.scan.label_map import LabelMap
 from AnatomicalEmbedding.scan.points import PointList, read_points, write_markups
 from AnatomicalEmbedding.scan.volume import Volume
 from AnatomicalEmbedding.segmentation.segmenter import load_segmenter
-from AnatomicalEmbedding.structures.labelled_scans import load_cases
 from AnatomicalEmbedding.structures.library import StructureLibrary
 from AnatomicalEmbedding.structures.locating import locate, make_example
 from AnatomicalEmbedding.structures.margins import TIMES, Margins
 from AnatomicalEmbedding.structures.segments import read_segments, write_segments
-from AnatomicalEmbedding.training.recipes import load_recipe
-from AnatomicalEmbedding.words import parse_report
 from AnatomicalEmbedding.words.atlas import Atlas, Occupancy
 from AnatomicalEmbedding.words.presence import FrameFields
 from AnatomicalEmbedding.words.report_text import read_report
@@ -83,9 +78,9 @@ def _image(name: str, compress: bool = False) -> Callable[[Path], None]:
     )
 
 
-def _dicom(folder: Path, compress: bool = False) -> None:
+def _dicom(folder: Path) -> None:
     slices = stack_positions((-33, -35, 0), (0, 0, 4.0), range(17))
-    for n, path in enumerate(write_linear_series(folder, slices, size=(22, 23), compress=compress)):
+    for n, path in enumerate(write_linear_series(folder, slices, size=(22, 23))):
         path.rename(folder / f"{n:02d}.dcm")
 
 
@@ -94,30 +89,6 @@ def _used_volume(volume: Volume) -> object:
     assert np.isfinite(volume.bounds_ras).all()
     volume.sample(volume.bounds_ras.mean(axis=0)[None])
     return hash((volume.voxels.tobytes(), volume.ijk_to_ras.tobytes()))
-
-
-def _labelled(folder: Path) -> None:
-    voxels, ijk_to_ras = linear_ct()
-    Volume(voxels, ijk_to_ras).write(folder / "scan.nii")
-    labels = np.zeros(voxels.shape, np.int16)
-    labels[6:18, 6:18, 6:18], labels[8:14, 18:24, 6:18] = 1, 2
-    sitk.WriteImage(Volume(labels, ijk_to_ras).to_sitk(), str(folder / "scan.seg.nii.gz"), True)
-    (folder / "scan.labels.json").write_text(json.dumps({"1": "liver", "2": "spleen"}))
-    (folder / "scan.landmarks.json").write_text(
-        json.dumps({"frame": "RAS", "points": {"apex": [1.0, 2.0, 3.0]}})
-    )
-
-
-def _spoil_by_suffix(data: bytes, draw) -> bytes:
-    return (spoil.json_file if data[:1] in b"{[" else spoil.nifti)(data, draw) if data else data
-
-
-def _use_labelled(folder: Path) -> object:
-    found = []
-    for case in load_cases(folder):
-        found.append((case.volume.shape, sorted(case.structures), sorted(case.landmarks)))
-        assert case.labels is None or case.label_map.voxels.ndim == 3
-    return found
 
 
 def _segments(folder: Path) -> None:
@@ -223,21 +194,6 @@ def _use_outlines(folder: Path) -> object:
     return labels.voxels.tobytes(), labels.values
 
 
-def _registration(folder: Path) -> None:
-    from AnatomicalEmbedding.dicom.registrations import write_displacements
-
-    field = sitk.Image([4, 5, 6], sitk.sitkVectorFloat32)
-    field.SetSpacing((20.0, 20.0, 20.0))
-    source = _dicom_source(folder)
-    write_displacements(field, source, source, "no error", folder / "registration.dcm")
-
-
-def _use_registration(folder: Path) -> object:
-    from AnatomicalEmbedding.dicom.registrations import read_registration
-
-    return read_registration(_file(folder)).TransformPoint((10.0, 20.0, 30.0))
-
-
 # -- weights, maps, and files for them ---------------------------------------------------------------------------------
 
 
@@ -340,13 +296,6 @@ def _use_atlas(folder: Path) -> object:
     return sorted(atlas.occupancies)
 
 
-def _use_recipe(folder: Path) -> object:
-    recipe = load_recipe(_file(folder))
-    with torch.device("meta"):
-        EmbeddingNetwork(recipe.network)
-    return json.dumps(recipe.to_dict(), sort_keys=True)
-
-
 def _segmenter(folder: Path) -> None:
     from AnatomicalEmbedding.segmentation.grids import Group
     from AnatomicalEmbedding.segmentation.segmenter import Segmenter, save_segmenter
@@ -421,11 +370,6 @@ _ALL = (
     Reader("nrrd", _image("scan.nrrd"), _IMAGE, _use_volume),
     Reader("mha", _image("scan.mha"), _IMAGE, _use_volume),
     Reader("dicom", _dicom, _DICOM, lambda folder: _used_volume(Volume.read(folder)), 20, whole=False),
-    Reader(
-        "dicom-rle", lambda folder: _dicom(folder, True), _DICOM, lambda folder: _used_volume(Volume.read(folder)), 20,
-        whole=False,
-    ),
-    Reader("labelled scan", _labelled, (_spoil_by_suffix, spoil.damaged, spoil.cut), _use_labelled, 60),
     Reader("segments", _segments, _IMAGE, _use_segments),
     Reader("markups", lambda folder: write_markups(folder / "points.mrk.json", _POINTS), _JSON, _use_points),
     Reader(
@@ -445,22 +389,13 @@ _ALL = (
     Reader("structured report", _report, _DICOM, _use_report, 40, whole=False, needs=("highdicom",)),
     Reader("dicom seg", _dicom_seg, _DICOM, _use_outlines, 20, whole=False, needs=("highdicom",)),
     Reader("dicom rtstruct", _structure_set, _DICOM, _use_outlines, 20, whole=False, needs=("highdicom",)),
-    Reader("dicom registration", _registration, _DICOM, _use_registration, 20, whole=False, needs=("highdicom",)),
-    Reader(
-        "text", lambda folder: (folder / "r.txt").write_text("Mass in the left kidney.\nL2 to L4.\n" * 5), _TEXT,
-        lambda folder: len(parse_report(read_report(_file(folder)))), 40, whole=False,
-    ),
     Reader("weights", _weights, _TENSORS, _use_weights, 40),
     Reader("calibration", _calibration, _TENSORS, _use_calibration),
     Reader("library", _library, _TENSORS, _use_library, 60),
-    Reader("atlas", _atlas, (spoil.npz, spoil.npz, spoil.npz, spoil.damaged, spoil.cut), _use_atlas, 40),
+    Reader("atlas", _atlas, (spoil.damaged, spoil.cut), _use_atlas, 40),
     Reader(
         "map", lambda folder: _map().save(folder / "scan.map.safetensors"), _TENSORS,
         lambda folder: _used_map(EmbeddingMap.load(_file(folder))),
-    ),
-    Reader(
-        "recipe", lambda folder: shutil.copy(resource("Recipes") / "hybrid.toml", folder / "own.toml"), _TEXT,
-        _use_recipe, whole=False,
     ),
     Reader("segmenter", _segmenter, _TENSORS, _use_segmenter, 60),
     Reader("cohort", _cohort, (spoil.damaged, spoil.cut), _use_cohort, 20, whole=False),

@@ -1,12 +1,10 @@
 """Test the command `anatemb match`: the files that it writes, what it prints, and what it refuses."""
 
-import csv
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_runs import assert_refused
+from cli_runs import assert_refused, rows_of
 
 from AnatomicalEmbedding.landmarks.drawing import Drawing, read_drawing, write_drawing
 from AnatomicalEmbedding.landmarks.markups import Markup
@@ -28,11 +26,6 @@ COLUMNS = [
     "levels",
     "found_by",
 ]
-
-
-def rows_of(path: Path) -> list[dict[str, str]]:
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
 
 
 class TestMatch:

@@ -1,12 +1,11 @@
 """Test the command audit: layouts of data sets, files, exit codes, and that a stopped audit continues."""
 
-import csv
 import json
 
 import numpy as np
 import pytest
 import SimpleITK as sitk
-from cli_runs import assert_refused
+from cli_runs import assert_refused, rows_of
 from labelled_bodies import NAMES, ijk_to_ras, make_labels, write_body
 
 from AnatomicalEmbedding.audit.dataset import list_entries, read_entry_labels
@@ -22,12 +21,11 @@ def bodies() -> list[np.ndarray]:
 
 def run(anatemb, folder, output, *more):
     outcome = anatemb("audit", folder, "-o", output, "--labels-only", *more)
-    with (output / "audit.csv").open(newline="", encoding="utf-8") as file:
-        rows = [
-            row
-            for row in csv.DictReader(file)
-            if row["problem"] not in NOISY and float(row["score"]) >= 0.5
-        ]
+    rows = [
+        row
+        for row in rows_of(output / "audit.csv")
+        if row["problem"] not in NOISY and float(row["score"]) >= 0.5
+    ]
     return outcome, rows
 
 
@@ -150,12 +148,11 @@ def test_the_scans_are_read_and_embedded(anatemb, place, phantom_pair, tmp_path)
     moved.SetOrigin([x + 7 for x in moved.GetOrigin()])
     sitk.WriteImage(moved, str(tmp_path / "set" / "two.seg.nii.gz"))
     anatemb("audit", tmp_path / "set", "-o", tmp_path / "out", *place.model)
-    with (tmp_path / "out" / "audit.csv").open(newline="", encoding="utf-8") as file:
-        rows = [
-            row
-            for row in csv.DictReader(file)
-            if row["problem"] == "geometry" and "headers" in row["detail"]
-        ]
+    rows = [
+        row
+        for row in rows_of(tmp_path / "out" / "audit.csv")
+        if row["problem"] == "geometry" and "headers" in row["detail"]
+    ]
     assert [row["scan"] for row in rows] == ["two"]
     assert "12.1 mm" in rows[0]["detail"]
 

@@ -1,13 +1,12 @@
 """Test the commands structures, locate and crop, with a library and with examples of the user."""
 
-import csv
 import json
 import re
 
 import numpy as np
 import pytest
 import SimpleITK as sitk
-from cli_runs import assert_refused
+from cli_runs import assert_refused, rows_of
 from ellipsoid_cases import ORGANS, write_case
 from small_models import small_network
 
@@ -113,7 +112,7 @@ def test_a_folder_is_located_and_its_broken_file_named(anatemb, place, library, 
     assert outcome.code == 2
     assert "broken.nii.gz" in outcome.err
     assert "scans were skipped" in outcome.err
-    rows = list(csv.DictReader((tmp_path / "boxes.csv").open()))
+    rows = rows_of(tmp_path / "boxes.csv")
     assert len(rows) == 2 * 3
     sides = ("low_r", "low_a", "low_s", "high_r", "high_a", "high_s")
     for name in ("carl", "dora"):
@@ -133,7 +132,7 @@ def test_each_structure_of_each_scan_is_cropped(anatemb, place, library, model, 
     assert outcome.code == 2  # the broken file
     # structures that a scan does not show
     assert outcome.out.splitlines()[0].split()[-1] == "missing"
-    rows = list(csv.DictReader((tmp_path / "crops.csv").open()))
+    rows = rows_of(tmp_path / "crops.csv")
     assert sorted(row["structures"] for row in rows) == ["kidney_left"] * 2 + ["liver"] * 2
     for row in rows:
         whole, crop = (sitk.ReadImage(row[key]) for key in ("scan", "crop"))

@@ -1,10 +1,9 @@
 """Test the commands calibrate and evaluate confidence, with untrained weights on labelled bodies."""
 
-import csv
 import json
 
 import pytest
-from cli_runs import assert_refused
+from cli_runs import assert_refused, rows_of
 from ellipsoid_cases import write_case
 from small_models import write_described_weights
 
@@ -34,7 +33,7 @@ def test_weights_get_their_calibration_and_use_it(anatemb, labelled, place, tmp_
     out = tmp_path / "out"
     words = ("match", place.template, place.points, place.target, "-o", out, *used)
     assert anatemb(*words).code == 0
-    rows = list(csv.DictReader((out / "matches.csv").open()))
+    rows = rows_of(out / "matches.csv")
     points = json.loads((out / "target.mrk.json").read_text())["markups"][0]["controlPoints"]
     for row, point in zip(rows, points, strict=True):
         assert row["status"] in {"matched", "uncertain", "absent"}

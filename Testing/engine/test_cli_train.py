@@ -1,6 +1,5 @@
 """Test the command train: it prepares scans, trains, continues a stopped run, and refuses wrong arguments."""
 
-import csv
 import json
 import os
 import signal
@@ -10,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from cli_runs import rows_of
 from training_scans import tiny_recipe, write_recipe
 
 from AnatomicalEmbedding.cli.main import main
@@ -60,8 +60,7 @@ def train(data, folder, recipe, steps, *options):
 def test_prepare_then_train_on_the_set(scans, recipe, tmp_path, capsys):
     assert anatemb("prepare", scans, "-o", tmp_path / "set", "--recipe", recipe, "--jobs", 1) == 0
     assert "broken.nii.gz" in capsys.readouterr().err
-    with (tmp_path / "set" / "report.csv").open(newline="") as file:
-        assert [row["used"] for row in csv.DictReader(file)] == ["no", "yes", "yes"]
+    assert [row["used"] for row in rows_of(tmp_path / "set" / "report.csv")] == ["no", "yes", "yes"]
     assert train(tmp_path / "set", tmp_path / "run", recipe, 3, "--json") == 0
     *steps, said = map(json.loads, capsys.readouterr().out.splitlines())
     assert [line["step"] for line in steps] == [1, 2, 3]

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cohort_scans import make_store, rows_of, torso, true_box, write_torsos
+from cli_runs import rows_of
+from cohort_scans import make_store, torso, true_box, write_torsos
 
 from AnatomicalEmbedding.cli.locate import BOX_COLUMNS
 

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_runs import assert_refused
+from cli_runs import assert_refused, rows_of
 from cohort_scans import (
     embed_waiting,
     make_store,
-    rows_of,
     torso,
     true_box,
     voxels_ras,

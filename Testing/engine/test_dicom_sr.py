@@ -1,12 +1,12 @@
 """Test points as DICOM structured reports: the same mm come back, with codes, errors and the nearest slices."""
 
-import csv
 import json
 
 import numpy as np
 import pydicom
 import pytest
 import SimpleITK as sitk
+from cli_runs import rows_of
 from dicom_series import write_ct_series
 from report_checks import check
 
@@ -158,8 +158,7 @@ def test_match_reports_both_scans_and_a_report_gives_the_points(anatemb, scans, 
         *words,
     )
     assert outcome.code == 0, outcome.err
-    with (tmp_path / "matches.csv").open(newline="", encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if row["status"] != "absent"]
+    rows = [row for row in rows_of(tmp_path / "matches.csv") if row["status"] != "absent"]
     told = read_any_points(tmp_path / "current.sr.dcm")
     assert rows
     assert list(told.labels) == [row["label"] for row in rows]

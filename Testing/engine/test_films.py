@@ -1,6 +1,5 @@
 """Test films: readers, the working grid, the planar network, projections, and commands."""
 
-import csv
 import json
 from functools import partial
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 import SimpleITK as sitk
 import torch
 import torch.nn.functional as F
-from cli_runs import assert_refused
+from cli_runs import assert_refused, rows_of
 from probabilities import check_probabilities
 from pydicom.dataset import FileDataset, FileMetaDataset
 from pydicom.uid import ComputedRadiographyImageStorage, ExplicitVRLittleEndian, generate_uid
@@ -37,9 +36,7 @@ from AnatomicalEmbedding.scan.film import film_matrix
 from AnatomicalEmbedding.scan.geometry import transform_points
 from AnatomicalEmbedding.scan.volume import Film, Volume
 from AnatomicalEmbedding.training.crops import body_coordinates
-from AnatomicalEmbedding.training.objectives import OBJECTIVES, read_cells
-from AnatomicalEmbedding.training.recipes import load_recipe
-from AnatomicalEmbedding.training.scans import PreparedScan, prepare_film
+from AnatomicalEmbedding.training.scans import prepare_film
 
 FILM_SPEC = {
     "planar": True, "frame": "film", "spacing_mm": (2.0, 12.0, 2.0), "hu_knots": (0.0, 1000.0),
@@ -211,20 +208,6 @@ def test_a_ball_lies_in_the_film_where_its_centre_is_projected(seed):
     np.testing.assert_allclose(found, pixel[:2], atol=1.5)
 
 
-def test_a_place_of_the_film_is_a_line_through_its_point():
-    centre = np.array([40.0, -20.0, 30.0])
-    projected = ProjectedCT.of(ball_ct(centre))
-    places = projected.beam.to_film(np.array([centre, [-60.0, 10, -80]]))
-    rays = projected.rays(places)
-    for point, (back, front) in zip((centre, [-60.0, 10, -80]), rays.ends_ras, strict=True):
-        along = (front - back) / np.linalg.norm(front - back)
-        off = np.cross(np.asarray(point) - back, along)
-        assert np.linalg.norm(off) < 0.1
-        assert back[1] < point[1] < front[1]
-    # the ball at -20 mm moves the middle of the mass to the back
-    assert rays.likeliest_ras[0, 1] < rays.likeliest_ras[1, 1]
-
-
 def test_a_prepared_film_knows_the_body_coordinates_along_its_rays():
     volume = ball_ct(np.array([900.0, 0, 0]))
     tissue = Tissue.of(volume)
@@ -270,33 +253,6 @@ def test_a_varied_film_shows_the_same_places():
     np.testing.assert_array_equal(shown.ijk_to_ras, cut.ijk_to_ras)
     np.testing.assert_array_equal(shown.voxels > 0, cut.voxels > 0)
     np.testing.assert_array_equal(pasted.voxels[shown.voxels > 0], shown.voxels[shown.voxels > 0])
-
-
-@pytest.fixture(scope="module")
-def two_films() -> list[PreparedScan]:
-    """Two films of one torso, by different beams, prepared for training."""
-    films = []
-    for seed in (1, 2):
-        tissue = Tissue.of(ball_ct(np.array([40.0, -20.0, 30.0])))
-        beam = random_beam(tissue, np.random.default_rng(seed))
-        film = film_of(tissue, beam, f"film {seed}", np.random.default_rng(seed))
-        body = body_grid(tissue, lambda points: points + np.array([0, 0, 450.0]))
-        films.append(
-            prepare_film(
-                film, film, (2.0, 12.0, 2.0), "scan", partial(ray_means, tissue, body, beam)
-            )
-        )
-    return films
-
-
-def test_views_of_two_films_show_the_same_place(two_films):
-    recipe = load_recipe("hybrid-2d", {"batch.cross_share": 1.0, "batch.pairs": 2})
-    batch = OBJECTIVES["hybrid"].sampler(two_films, recipe, 0)[0]
-    assert batch.scan[:2].tolist() != batch.scan[2:].tolist()
-    for first, second, one, other in zip(batch.position_mm[:2], batch.position_mm[2:], batch.first_cells,
-                                         batch.second_cells, strict=True):  # fmt: skip
-        apart = read_cells(first, one, unit=False) - read_cells(second, other, unit=False)
-        assert float(apart.norm(dim=1).quantile(0.95)) < 1.5
 
 
 @pytest.fixture(scope="module")
@@ -410,8 +366,7 @@ def test_the_command_matches_films(tmp_path, chest, places, anatemb):
         "--no-cache",
     )
     assert outcome.code == 0, outcome.err
-    with (tmp_path / "out" / "matches.csv").open() as file:
-        rows = list(csv.DictReader(file))
+    rows = rows_of(tmp_path / "out" / "matches.csv")
     found = np.array([[float(row["x"]), float(row["y"])] for row in rows])
     np.testing.assert_allclose(found, pixels, atol=1.0)
     np.testing.assert_allclose([float(row["r"]) for row in rows], places[:, 0], atol=1.5)
@@ -431,8 +386,7 @@ def test_the_command_matches_a_ct_and_a_film(tmp_path, chest, anatemb):
         "match", tmp_path / "ct.nii.gz", f"--point={text}", film, "-o", tmp_path / "a", *options
     )
     assert outcome.code == 0, outcome.err
-    with (tmp_path / "a" / "matches.csv").open() as file:
-        row = next(csv.DictReader(file))
+    row = rows_of(tmp_path / "a" / "matches.csv")[0]
     place = chest.beam.to_film(point[None])[0]
     assert np.hypot(float(row["r"]) - place[0], float(row["s"]) - place[2]) < 2.0
     x, y = transform_points(chest.film.ras_to_ijk, place[None])[0, :2]

@@ -1,6 +1,5 @@
 """Test the preparation of scans: which scans are found, reused or left out, and what the user is told."""
 
-import csv
 import json
 import multiprocessing
 import os
@@ -10,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 import SimpleITK as sitk
+from cli_runs import rows_of
 from small_models import write_small_weights
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
@@ -78,8 +78,7 @@ def test_bad_tiny_foreign_and_duplicate_scans_do_not_stop_the_others(small_ct, t
     names = ("good", "good_again", "corrupt", "tiny", "mr")
     paths = run(levels=LevelTable({"carina": 469}, {name: {"carina": -30.0} for name in names}))
     assert [p.name for p in paths] == ["good.safetensors"]
-    with (tmp_path / "prepared" / REPORT).open(newline="") as file:
-        rows = {row["name"]: row for row in csv.DictReader(file)}
+    rows = {row["name"]: row for row in rows_of(tmp_path / "prepared" / REPORT)}
     assert {name for name, row in rows.items() if row["used"] == "yes"} == {"good"}
     assert "is the same scan as" in rows["good_again"]["reason"]
     for name in names[2:]:

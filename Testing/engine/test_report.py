@@ -12,6 +12,7 @@ from AnatomicalEmbedding.reports import pictures
 from AnatomicalEmbedding.reports.matches import write_report
 from AnatomicalEmbedding.reports.pictures import AXIAL, CORONAL, PLANES, SAGITTAL
 from AnatomicalEmbedding.reports.scan_pages import write_places_report
+from AnatomicalEmbedding.scan.geometry import rotations
 from AnatomicalEmbedding.scan.points import PointList
 from AnatomicalEmbedding.scan.volume import Volume
 from AnatomicalEmbedding.words.grid_weights import Field, Grid
@@ -25,14 +26,6 @@ SPACING = np.array((2.0, 2.5, 3.0))
 SIZE = np.array((60, 56, 50))  # i, j, k
 ORIGIN = np.array((-40.0, 30.0, 500.0))
 PLAIN = np.eye(3)
-
-
-def rotation(degrees: tuple[float, float, float]) -> np.ndarray:
-    x, y, z = np.radians(degrees)
-    about_x = np.array([(1, 0, 0), (0, np.cos(x), -np.sin(x)), (0, np.sin(x), np.cos(x))])
-    about_y = np.array([(np.cos(y), 0, np.sin(y)), (0, 1, 0), (-np.sin(y), 0, np.cos(y))])
-    about_z = np.array([(np.cos(z), -np.sin(z), 0), (np.sin(z), np.cos(z), 0), (0, 0, 1)])
-    return about_z @ about_y @ about_x
 
 
 def volume_of(hu_at, directions: np.ndarray = PLAIN, name: str = "scan") -> Volume:
@@ -54,11 +47,11 @@ def blob(at: np.ndarray, sigma_mm: float = 6.0):
     return lambda ras: -1000 + 1200 * np.exp(-((ras - at) ** 2).sum(axis=1) / (2 * sigma_mm**2))
 
 
+_X, _Y, _Z = rotations(np.radians((-25.0, 10.0, 80.0)))
 HEADERS = {
     "plain": PLAIN,
-    "LPS": np.diag((-1.0, -1.0, 1.0)),
     "sagittal slices": np.array([(0, 0, 1.0), (1, 0, 0), (0, 1, 0)]),
-    "oblique and flipped": rotation((-25.0, 10.0, 80.0)) @ np.diag((1.0, -1.0, 1.0)),
+    "oblique and flipped": _Z @ _Y @ _X @ np.diag((1.0, -1.0, 1.0)),
 }
 
 

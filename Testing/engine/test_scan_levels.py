@@ -1,12 +1,11 @@
 """Test the levels of vertebrae, discs, ribs and slices, and the command levels."""
 
-import csv
 import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from cli_runs import assert_refused
+from cli_runs import assert_refused, rows_of
 from exact_patients import exact_map, patient
 from exact_spines import spine_of
 
@@ -86,15 +85,15 @@ def test_the_command_writes_tables_points_and_a_page(anatemb, real_data, tmp_pat
     assert outcome.code == 0
     (answer,) = json.loads(outcome.out)["scans"]
     assert answer["basis"].startswith("numbered from S1")
-    with (tmp_path / "levels.csv").open(newline="", encoding="utf-8") as file:
-        rows = {row["place"]: row for row in csv.DictReader(file)}
+    rows = {row["place"]: row for row in rows_of(tmp_path / "levels.csv")}
     # S of the labels' middles, RAS mm
     heights = {"L1": 386.0, "L2": 352.0, "L3": 315.0, "L4": 279.0, "L5": 242.0}
     for name, s in heights.items():
         assert abs(float(rows[f"vertebrae_{name}"]["s"]) - s) < 5
         assert rows[f"vertebrae_{name}"]["remark"] == ""
-    with (tmp_path / "ts_example.slices.csv").open(newline="", encoding="utf-8") as file:
-        levels = {int(row["slice"]): row["level"] for row in csv.DictReader(file)}
+    levels = {
+        int(row["slice"]): row["level"] for row in rows_of(tmp_path / "ts_example.slices.csv")
+    }
     assert levels[int(rows["vertebrae_L3"]["slice"])] == "L3"
     assert len(read_markups(tmp_path / "ts_example.levels.mrk.json")) == 3
     assert len(read_points(tmp_path / "ts_example.levels.mrk.json")) == len(rows)

@@ -1,6 +1,5 @@
 """Test training: it learns, resumes exactly, averages weights, and refuses folders of other runs."""
 
-import csv
 import subprocess
 import sys
 from dataclasses import replace
@@ -10,6 +9,7 @@ from statistics import median
 
 import pytest
 import torch
+from cli_runs import rows_of
 from training_scans import LEARNT, frame, linear_scan, tiny_recipe
 
 from AnatomicalEmbedding.embedding.models.network import EmbeddingNetwork
@@ -57,8 +57,7 @@ def same(a, b):
 
 
 def loss_rows(folder):
-    with (folder / "loss.csv").open(newline="") as file:
-        return list(csv.DictReader(file))
+    return rows_of(folder / "loss.csv")
 
 
 @pytest.mark.parametrize("objective", ["distances", "hybrid"])
@@ -126,12 +125,11 @@ def test_best_validated_weights_are_the_runs(scans, tmp_path):
     assert same(best, seen[1])
     assert not same(best, seen[2])
     assert same(run(tmp_path).network.state_dict(), best)
-    with (tmp_path / "validation.csv").open(newline="") as file:
-        assert [(row["step"], row["centre"]) for row in csv.DictReader(file)] == [
-            ("2", "9.00"),
-            ("4", "2.00"),
-            ("6", "5.00"),
-        ]
+    assert [(row["step"], row["centre"]) for row in rows_of(tmp_path / "validation.csv")] == [
+        ("2", "9.00"),
+        ("4", "2.00"),
+        ("6", "5.00"),
+    ]
 
 
 @pytest.mark.parametrize(

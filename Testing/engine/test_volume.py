@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scan_files import centred_affine, linear_ct, true_hu, voxel_positions
 
 from AnatomicalEmbedding.errors import VolumeError
-from AnatomicalEmbedding.scan.geometry import transform_points
+from AnatomicalEmbedding.scan.geometry import rotations, transform_points
 from AnatomicalEmbedding.scan.volume import Volume, check_ct
 
 ORDERS = [
@@ -22,15 +22,8 @@ FORMATS = (".nii.gz", ".nii", ".nrrd", ".mha")
 
 
 def rotation(angles_deg: tuple[float, float, float]) -> np.ndarray:
-    matrix = np.eye(3)
-    for axis, angle in enumerate(np.radians(angles_deg)):
-        turn = np.eye(3)
-        a = (axis + 1) % 3
-        b = (axis + 2) % 3
-        turn[a, a] = turn[b, b] = np.cos(angle)
-        turn[a, b], turn[b, a] = -np.sin(angle), np.sin(angle)
-        matrix = turn @ matrix
-    return matrix
+    about_x, about_y, about_z = rotations(np.radians(angles_deg))
+    return about_z @ about_y @ about_x
 
 
 def reordered(volume: Volume, axes: tuple[int, ...], flips: tuple[bool, ...]) -> Volume:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import SimpleITK as sitk
+from cli_runs import rows_of
 from training_scans import tiny_recipe, write_recipe
 
 from AnatomicalEmbedding.cli.main import main
@@ -300,8 +301,7 @@ def test_a_build_makes_files_that_the_commands_use(data, recipe, tmp_path, capsy
     steps = json.loads((made / "build" / "steps.json").read_text())
     assert set(steps) == {"A", "B"}
     assert found.card["steps"] == sum(steps.values())
-    with log.open(newline="") as file:
-        assert [int(row["step"]) for row in csv.DictReader(file)] == list(range(1, steps["A"] + 1))
+    assert [int(row["step"]) for row in rows_of(log)] == list(range(1, steps["A"] + 1))
 
     before = {path: path.stat().st_mtime_ns for path in made.rglob("*") if path.is_file()}
     # nothing is left to do

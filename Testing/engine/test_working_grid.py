@@ -5,7 +5,7 @@ import pytest
 from scan_files import centred_affine, true_hu, voxel_positions
 
 from AnatomicalEmbedding.embedding.working_grid import resample
-from AnatomicalEmbedding.scan.geometry import AIR_HU
+from AnatomicalEmbedding.scan.geometry import AIR_HU, rotations
 from AnatomicalEmbedding.scan.volume import Volume
 
 SPACING_MM = (2.0, 2.0, 3.0)
@@ -22,12 +22,7 @@ def linear_volume(shape=(24, 26, 28), ijk_to_ras=None, shift=(13.0, -71.0, 40.0)
 
 
 def rotation(degrees, axis):
-    a, b = [n for n in range(3) if n != axis]
-    turn = np.eye(3)
-    angle = np.radians(degrees)
-    turn[a, a] = turn[b, b] = np.cos(angle)
-    turn[b, a], turn[a, b] = np.sin(angle), -np.sin(angle)
-    return turn
+    return rotations(np.full(3, np.radians(degrees)))[axis]
 
 
 def truth_on(grid, volume, margin_mm=0.0):
