@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+from scan_files import voxel_positions
 
 from AnatomicalEmbedding.scan.volume import Volume
 
@@ -25,8 +26,7 @@ def grid(directions=PLAIN, about=None):
     affine = np.eye(4)
     affine[:3, :3] = directions * SPACING
     affine[:3, 3] = ORIGIN if about is None else about - affine[:3, :3] @ ((SIZE - 1) / 2)
-    k, j, i = np.meshgrid(*(np.arange(n) for n in SIZE[::-1]), indexing="ij")
-    return affine, np.stack((i, j, k), axis=-1) @ affine[:3, :3].T + affine[:3, 3]
+    return affine, voxel_positions(SIZE[::-1], affine)
 
 
 MIDDLE = ORIGIN + SPACING * (SIZE - 1) / 2

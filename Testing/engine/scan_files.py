@@ -1,6 +1,7 @@
 """Small CT-like scans whose HU are a known function of the RAS position, and DICOM series of these scans."""
 
 from collections.abc import Iterable
+from itertools import permutations, product
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +15,15 @@ from pydicom.uid import (
     generate_uid,
 )
 
+from AnatomicalEmbedding.scan.volume import Volume
+
 # HU = HU_OFFSET + HU_GRADIENT . (x, y, z): linear, so that trilinear interpolation of it is exact.
 HU_GRADIENT = np.array((4.0, -3.0, 2.0))
 HU_OFFSET = 20.0
+# ways to store a scan: (order of the axes i, j and k; which are flipped then)
+ORDERS = [
+    (axes, flips) for axes in permutations(range(3)) for flips in product((False, True), repeat=3)
+]
 SUPINE = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0)
 
 
@@ -37,6 +44,20 @@ def voxel_positions(shape: tuple[int, int, int], ijk_to_ras: np.ndarray) -> np.n
     """(nk,nj,ni,3) RAS mm of the voxel centres."""
     k, j, i = np.indices(shape)
     return np.stack((i, j, k), axis=-1) @ ijk_to_ras[:3, :3].T + ijk_to_ras[:3, 3]
+
+
+def reordered(volume: Volume, axes: tuple[int, ...], flips: tuple[bool, ...]) -> Volume:
+    """The same scan stored with its (i,j,k) axes permuted, then flipped."""
+    ijk = volume.voxels.transpose(2, 1, 0).transpose(axes)
+    matrix = np.eye(4)
+    matrix[:3, :3] = volume.ijk_to_ras[:3, list(axes)]
+    matrix[:3, 3] = volume.ijk_to_ras[:3, 3]
+    for axis, flip in enumerate(flips):
+        if flip:
+            ijk = np.flip(ijk, axis)
+            matrix[:3, 3] += matrix[:3, axis] * (ijk.shape[axis] - 1)
+            matrix[:3, axis] *= -1
+    return Volume(np.ascontiguousarray(ijk.transpose(2, 1, 0)), matrix)
 
 
 def linear_ct(

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import torch
+from scan_files import voxel_positions
 from torch import nn
 from torch.nn import functional as F
 
@@ -66,11 +67,7 @@ class Averaging(nn.Module):
 
 def cell_centres(embedding: EmbeddingMap) -> np.ndarray:
     """(k,j,i,3) RAS mm of the centres of all cells."""
-    k, j, i = np.indices(embedding.body.shape)
-    return (
-        np.stack([i, j, k], axis=-1) @ embedding.cell_to_ras[:3, :3].T
-        + embedding.cell_to_ras[:3, 3]
-    )
+    return voxel_positions(embedding.body.shape, embedding.cell_to_ras)
 
 
 def analytic_map(

@@ -157,6 +157,7 @@ def test_the_scans_are_read_and_embedded(anatemb, place, phantom_pair, tmp_path)
     assert "12.1 mm" in rows[0]["detail"]
 
 
+@pytest.mark.long
 def test_workers_give_the_same_result(anatemb, tmp_path, bodies):
     pytest.importorskip("distributed", reason="workers need the package distributed")
     for n in range(2):

@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cli_runs import assert_refused
-from followup.dicom_series import write_ct_series
 
 from AnatomicalEmbedding.errors import PointsError
 from AnatomicalEmbedding.followup.lesion_lists import read_lesions
@@ -117,23 +116,6 @@ def test_a_record_is_replaced_only_where_it_is_continued(anatemb, place, tmp_pat
     assert path.read_bytes() == kept
     assert anatemb(*words, "--record", path).code == 0
     assert read_record(path).finding("L2", keys_of(record)[1]).state == CONFIRMED
-
-
-def test_a_structured_report_of_a_dicom_study_brings_its_points_back(
-    anatemb, place, tmp_path: Path
-) -> None:
-    pytest.importorskip("highdicom")
-    from AnatomicalEmbedding.dicom.sr import read_any_points
-
-    write_ct_series(tmp_path / "prior", Volume.read(place.template))
-    outcome = anatemb(
-        "followup", tmp_path / "prior", place.points, place.target, "-o", tmp_path / "out", "--no-report", "--sr",
-        *place.model,
-    )  # fmt: skip
-    assert (outcome.code, outcome.err) == (0, "")
-    (report,) = (tmp_path / "out").glob("*.sr.dcm")
-    assert np.abs(read_any_points(report).points_ras - place.points_ras).max() < 1e-2
-    assert "no DICOM slices of this study were given" in outcome.out
 
 
 def test_lines_bring_their_long_axes_and_half_a_line_is_refused(tmp_path: Path) -> None:

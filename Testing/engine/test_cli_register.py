@@ -9,6 +9,7 @@ import SimpleITK as sitk
 from cli_runs import assert_refused
 from dicom_series import write_ct_series
 from report_checks import check
+from scan_files import voxel_positions
 
 from AnatomicalEmbedding.scan.geometry import LPS_FROM_RAS, transform_points
 from AnatomicalEmbedding.scan.points import PointList, read_points, write_markups
@@ -22,15 +23,10 @@ pytestmark = pytest.mark.usefixtures("kept_maps")
 def labels(place):
     """A ball about one of the target's points."""
     target = Volume.read(place.target)
-    k, j, i = np.indices(target.shape)
-    centres = transform_points(
-        target.ijk_to_ras, np.column_stack([i.ravel(), j.ravel(), k.ravel()])
-    )
-    ball = np.linalg.norm(centres - target.bounds_ras.mean(axis=0), axis=1) < 30
+    centres = voxel_positions(target.shape, target.ijk_to_ras)
+    ball = np.linalg.norm(centres - target.bounds_ras.mean(axis=0), axis=-1) < 30
     path = place.folder / "ball.nii.gz"
-    sitk.WriteImage(
-        Volume(ball.reshape(target.shape).astype(np.int16), target.ijk_to_ras).to_sitk(), str(path)
-    )
+    sitk.WriteImage(Volume(ball.astype(np.int16), target.ijk_to_ras).to_sitk(), str(path))
     return path
 
 

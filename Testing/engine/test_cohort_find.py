@@ -9,7 +9,6 @@ from cli_runs import assert_refused, rows_of
 from cohort_scans import (
     embed_waiting,
     make_store,
-    torso,
     true_box,
     voxels_ras,
     write_torsos,
@@ -125,26 +124,6 @@ def test_like_a_box(anatemb, torsos, folder, tmp_path):
     row = next(row for row in rows_of(tmp_path / "places.csv") if row["scan"] == other)
     middle = [float(row[axis]) for axis in "ras"]
     assert np.linalg.norm(boxes[other].mean(axis=0) - middle) < _CLOSE_MM
-
-
-def test_like_a_scan_that_is_not_in_the_cohort(anatemb, torsos, folder, tmp_path):
-    other = torso(7)
-    other.volume.write(tmp_path / "other.nii.gz")
-    name = sorted(other.points_ras)[0]
-    point = ",".join(str(x) for x in other.points_ras[name])
-    outcome = anatemb(
-        "cohort",
-        "find",
-        folder,
-        "--like",
-        tmp_path / "other.nii.gz",
-        "--point",
-        point,
-        "-o",
-        tmp_path,
-    )
-    assert outcome.code == 0
-    assert len(rows_of(tmp_path / "places.csv")) == 4
 
 
 @pytest.mark.parametrize(

@@ -44,15 +44,6 @@ class TestScansOfAFolder:
         ignored = {"missing.nii.gz", "text.txt", "folder"}  # no scans at all
         assert {str(path) for kind, path in bad.items() if kind not in ignored} == set(rows)
 
-    def test_a_duplicate_is_named_and_the_first_one_counts(self, store, weights, tmp_path):
-        (path,) = write_parts(tmp_path / "in", 1)
-        shutil.copy(path, tmp_path / "in" / "z.nii")
-        store.add([tmp_path / "in"])
-        embed_waiting(store, weights)
-        assert states(store) == {"part_0.nii": "embedded", "z.nii": "duplicate"}
-        (duplicate,) = store.manifest.rows("duplicate")
-        assert str(path) in duplicate.reason
-
     def test_a_scan_larger_than_memory_is_named_before_it_is_read(self, store, weights, tmp_path):
         write_parts(tmp_path / "in", 1)
         store.add([tmp_path / "in"])

@@ -10,6 +10,7 @@ import SimpleITK as sitk
 from dicom_series import write_ct_series
 from pydicom.dataset import Dataset, FileDataset, FileMetaDataset
 from pydicom.uid import ExplicitVRLittleEndian, RTStructureSetStorage, generate_uid
+from scan_files import voxel_positions
 from test_dicom_seg import labelled, masks_of
 
 from AnatomicalEmbedding.audit.dataset import list_entries, read_entry_labels
@@ -73,14 +74,6 @@ def circle(middle: np.ndarray, radius: float, z: float) -> np.ndarray:
             middle[1] + radius * np.sin(angle),
             np.full(angle.size, z),
         ]
-    )
-
-
-def centres(volume: Volume) -> np.ndarray:
-    """RAS mm (k, j, i, 3)."""
-    k, j, i = np.indices(volume.shape)
-    return transform_points(volume.ijk_to_ras, np.stack([i, j, k], axis=-1).reshape(-1, 3)).reshape(
-        *volume.shape, 3
     )
 
 
@@ -156,7 +149,9 @@ def test_contours_are_filled_inner_contours_are_holes_and_nested_ones_keep_their
     write_structure_set(tmp_path / "rt.dcm", rois)
     labels = read_dicom_labels(tmp_path / "rt.dcm", scan.shape, scan.ijk_to_ras)
     assert set(labels.values) == {"Leber", "kidney_left"}
-    apart = np.linalg.norm((centres(scan) - middle)[..., :2], axis=-1)
+    apart = np.linalg.norm(
+        (voxel_positions(scan.shape, scan.ijk_to_ras) - middle)[..., :2], axis=-1
+    )
     k = np.indices(scan.shape)[0]
     within = (k >= 20) & (k < 30)
     assert np.array_equal(labels.mask("Leber"), within & (apart < 61.0) & (apart > 30.1))
@@ -201,13 +196,13 @@ def test_outlines_of_another_scan_and_other_files_are_refused(seg, scan, tmp_pat
         read_dicom_labels(tmp_path / "steep.dcm", scan.shape, scan.ijk_to_ras)
 
 
-def test_examples_are_read_from_dicom(seg, phantom_pair):
+def test_examples_are_read_from_dicom(seg, scan, phantom_pair):
     (example,) = read_examples(seg.parent)
     assert (example.id, example.outlined) == ("patient", ("liver", "kidney_left"))
     assert np.array_equal(example.labels.voxels, masks_of(phantom_pair[1]))
     (case,) = load_cases(seg.parent)
     assert set(case.structures) == {"liver", "kidney_left"}
-    at = centres(phantom_pair[1].volume)[masks_of(phantom_pair[1]) == 1]
+    at = voxel_positions(scan.shape, scan.ijk_to_ras)[masks_of(phantom_pair[1]) == 1]
     assert case.structures["liver"][0] == pytest.approx(at.mean(axis=0), abs=0.01)
 
 

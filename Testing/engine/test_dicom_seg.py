@@ -8,6 +8,7 @@ import pytest
 from cli_runs import assert_refused
 from dicom_series import write_ct_series
 from report_checks import check
+from scan_files import voxel_positions
 
 from AnatomicalEmbedding.dicom.outlines import read_dicom_labels
 from AnatomicalEmbedding.dicom.segmentations import write_box_seg, write_label_seg
@@ -121,8 +122,7 @@ def test_boxes_may_overlap_and_are_no_outlines(phantom_pair, ct, tmp_path):
         "spleen": np.stack([middle, middle + 80]),
     }
     write_box_seg(boxes, volume.shape, volume.ijk_to_ras, read_source("ct", ct), tmp_path / "b.dcm")
-    k, j, i = np.indices(volume.shape)
-    centres = transform_points(volume.ijk_to_ras, np.stack([i, j, k], axis=-1).reshape(-1, 3))
+    centres = voxel_positions(volume.shape, volume.ijk_to_ras).reshape(-1, 3)
     for number, box in enumerate(boxes.values(), start=1):
         true = centres[((centres >= box[0]) & (centres <= box[1])).all(axis=1)]
         assert np.array_equal(places_of(tmp_path / "b.dcm", number), sorted_mm(true))
@@ -189,8 +189,7 @@ def test_crop_shows_its_boxes_and_pastes_outlines_back(anatemb, ct, phantom_pair
     for number, name in enumerate(("liver", "kidney_left"), start=1):
         crop = Volume.read(tmp_path / "crops" / f"patient_{name}.nii.gz")
         places = places_of(tmp_path / "crops" / "patient_crop.seg.dcm", number)
-        k, j, i = np.indices(crop.shape)
-        true = transform_points(crop.ijk_to_ras, np.stack([i, j, k], axis=-1).reshape(-1, 3))
+        true = voxel_positions(crop.shape, crop.ijk_to_ras).reshape(-1, 3)
         assert np.abs(places - sorted_mm(true)).max() < 0.02
     labels = replace(
         phantom_pair[1].volume,

@@ -20,6 +20,7 @@ if not (ROOT / "README.md").exists():
     pytest.skip("the pages are not part of the wheel", allow_module_level=True)
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LIBRARY = ROOT / "SlicerModules"
+PARSER = build_parser()
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _INLINE = re.compile(r"`([^`]+)`")
 _STARTS = re.compile(r"^(?:\S*anatemb|\S+ .*-m AnatomicalEmbedding) (?=[a-z])")
@@ -53,7 +54,7 @@ def mentions_of(page: Path) -> Iterator[list[str]]:
 
 def parser_of(words: list[str]) -> argparse.ArgumentParser | None:
     """The parser of the command that these words begin with, or None."""
-    parser = build_parser()
+    parser = PARSER
     found = None
     for word in words:
         inner = [
@@ -79,7 +80,7 @@ def test_commands_can_be_typed_as_written(page, capsys):
             .split("\0")
         )
         try:
-            build_parser().parse_args(words)
+            PARSER.parse_args(words)
         except SystemExit:
             pytest.fail(f"anatemb {' '.join(words)}: {capsys.readouterr().err}")
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from ellipsoid_cases import FLIPPED, OBLIQUE, ORGANS, PLAIN, SIZE, SPACING, grid, inside, write_case
+from ellipsoid_cases import FLIPPED, OBLIQUE, ORGANS, PLAIN, SPACING, grid, inside, write_case
 
 from AnatomicalEmbedding.errors import PointsError
 from AnatomicalEmbedding.evaluation.protocol import evaluate_landmarks
@@ -46,14 +46,6 @@ def perfect(template, points_ras, target):
 
 def ten_mm_off(template, points_ras, target):
     return perfect(template, points_ras, target) + np.array((6.0, 0.0, -8.0))
-
-
-def test_cases_are_read_with_one_spelling(cases):
-    assert [case.id for case in cases] == ["anna", "bert", "carl", "dora_baseline", "dora_followup"]
-    assert set(cases[0].structures) == {"liver", "kidney_left", "kidney_right"}
-    assert cases[0].volume.shape == tuple(SIZE[::-1])
-    assert cases[3].patient == cases[4].patient == "dora"
-    assert cases[3].landmarks["carina"] == pytest.approx(LANDMARKS["carina"])
 
 
 def test_pairs_are_of_different_patients_or_of_one_with_landmarks(cases):
@@ -105,17 +97,17 @@ def test_centre_and_extremes_are_the_patients_whatever_the_header(directions):
 
 
 def test_bad_folders_and_files_are_named(tmp_path):
-    with pytest.raises(PointsError, match="no such folder"):
-        load_cases(tmp_path / "missing")
     with pytest.raises(PointsError, match="no labelled scan"):
         load_cases(tmp_path)
     write_case(tmp_path, "anna")
-    (tmp_path / "anna.labels.json").write_text('{"1": "Kidney L", "2": "left kidney"}')
-    with pytest.raises(PointsError, match=r"anna\.labels\.json.*kidney_left"):
-        load_cases(tmp_path)
-    (tmp_path / "anna.labels.json").write_text("[1, 2")
-    with pytest.raises(PointsError, match="JSON"):
-        load_cases(tmp_path)
-    (tmp_path / "anna.labels.json").unlink()
+    labels = tmp_path / "anna.labels.json"
+    for text, says in (
+        ('{"1": "Kidney L", "2": "left kidney"}', r"anna\.labels\.json.*kidney_left"),
+        ("[1, 2", "JSON"),
+    ):
+        labels.write_text(text)
+        with pytest.raises(PointsError, match=says):
+            load_cases(tmp_path)
+    labels.unlink()
     with pytest.raises(PointsError, match="is missing"):
         load_cases(tmp_path)

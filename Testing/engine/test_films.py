@@ -1,7 +1,6 @@
 """Test films: readers, the working grid, the planar network, projections, and commands."""
 
 import json
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +13,13 @@ from cli_runs import assert_refused, rows_of
 from probabilities import check_probabilities
 from pydicom.dataset import FileDataset, FileMetaDataset
 from pydicom.uid import ComputedRadiographyImageStorage, ExplicitVRLittleEndian, generate_uid
+from scan_files import voxel_positions
 from small_models import small_network
 
 from AnatomicalEmbedding.embedding.film_grid import film_on_grid
 from AnatomicalEmbedding.embedding.inference import Model, load_model
 from AnatomicalEmbedding.errors import VolumeError
 from AnatomicalEmbedding.films.patient import ProjectedCT
-from AnatomicalEmbedding.films.preparation import body_grid, ray_means
 from AnatomicalEmbedding.films.projection import (
     Tissue,
     cut_film,
@@ -35,8 +34,6 @@ from AnatomicalEmbedding.registration.films import FilmPair, register_films
 from AnatomicalEmbedding.scan.film import film_matrix
 from AnatomicalEmbedding.scan.geometry import transform_points
 from AnatomicalEmbedding.scan.volume import Film, Volume
-from AnatomicalEmbedding.training.crops import body_coordinates
-from AnatomicalEmbedding.training.scans import prepare_film
 
 FILM_SPEC = {
     "planar": True, "frame": "film", "spacing_mm": (2.0, 12.0, 2.0), "hu_knots": (0.0, 1000.0),
@@ -174,15 +171,13 @@ def test_weights_for_films_refuse_a_ct(phantom_pair):
 
 def ball_ct(centre_ras: np.ndarray) -> Volume:
     """A torso of water, elliptic, with a ball of bone."""
-    shape = (100, 80, 100)
-    spacing = 3.0
-    matrix = np.diag([spacing, spacing, spacing, 1.0])
+    matrix = np.diag([3.0, 3.0, 3.0, 1.0])
     matrix[:3, 3] = -150.0, -120.0, -150.0
-    k, j, i = np.indices(shape)
-    x, y, z = (spacing * n + matrix[axis, 3] for axis, n in ((0, i), (1, j), (2, k)))
-    hu = np.where((x / 130) ** 2 + (y / 90) ** 2 < 1, 0, -1000)
-    ball = (x - centre_ras[0]) ** 2 + (y - centre_ras[1]) ** 2 + (z - centre_ras[2]) ** 2 < 15**2
-    fat = (x / 130) ** 2 + (y / 90) ** 2 > 0.9
+    ras = voxel_positions((100, 80, 100), matrix)
+    apart = (ras[..., 0] / 130) ** 2 + (ras[..., 1] / 90) ** 2
+    hu = np.where(apart < 1, 0, -1000)
+    ball = np.linalg.norm(ras - centre_ras, axis=-1) < 15
+    fat = apart > 0.9
     return Volume(
         np.where(ball, 1200, np.where(fat & (hu == 0), -100, hu)).astype(np.int16), matrix, "ball"
     )
@@ -206,37 +201,6 @@ def test_a_ball_lies_in_the_film_where_its_centre_is_projected(seed):
     near = np.hypot(x - pixel[0], y - pixel[1]) < 40
     found = [np.average(of[near], weights=weight[near]) for of in (x, y)]
     np.testing.assert_allclose(found, pixel[:2], atol=1.5)
-
-
-def test_a_prepared_film_knows_the_body_coordinates_along_its_rays():
-    volume = ball_ct(np.array([900.0, 0, 0]))
-    tissue = Tissue.of(volume)
-    beam = straight_beam(tissue)
-    film = film_of(tissue, beam, "film")
-    shift = np.array([5.0, -7.0, 400.0])
-    body = body_grid(tissue, lambda points: points + shift)
-    prepared = prepare_film(
-        film, film, (3.0, 12.0, 3.0), "scan", partial(ray_means, tissue, body, beam)
-    )
-    voxel = np.array(
-        [
-            [prepared.hu.shape[2] / 2, 1.5, prepared.hu.shape[0] / 2 + offset]
-            for offset in (-12.0, 0.0, 20.0)
-        ]
-    )
-    found = (
-        body_coordinates(prepared, torch.from_numpy(voxel).float().view(1, 1, -1, 3))
-        .view(-1, 3)
-        .numpy()
-    )
-    # the torso is symmetric, so the mean along a ray is the point of the ray in the middle of the body
-    places = transform_points(prepared.grid_to_ras, voxel)
-    middle = beam.at_depth(places, np.zeros(len(places)))
-    np.testing.assert_allclose(found[:, [0, 2]], (middle + shift)[:, [0, 2]], atol=1.5)
-    np.testing.assert_allclose(found[:, 1], places[:, 1], atol=1e-3)
-    low, high = prepared.height_range_mm
-    assert 235 < low < 260
-    assert 540 < high < 565
 
 
 def test_a_varied_film_shows_the_same_places():

@@ -6,8 +6,8 @@ from itertools import product
 import numpy as np
 import pytest
 from evaluations.outline_points import derive_landmarks
+from scan_files import voxel_positions
 
-from AnatomicalEmbedding.scan.geometry import transform_points
 from AnatomicalEmbedding.scan.label_map import LabelMap
 from AnatomicalEmbedding.structures.label_files import read_labels
 
@@ -20,12 +20,13 @@ def label_map(solids: dict[str, object], matrix: np.ndarray) -> LabelMap:
     """solids: name -> function of RAS mm (n, 3) that says which lie in it. The map is centred on the origin."""
     matrix = matrix.copy()
     matrix[:3, 3] = -matrix[:3, :3] @ (SIZE - 1) / 2
-    k, j, i = np.meshgrid(*(np.arange(n) for n in SIZE[::-1]), indexing="ij")
-    ras = transform_points(matrix, np.stack([i, j, k], axis=-1).reshape(-1, 3))
+    ras = voxel_positions(SIZE[::-1], matrix).reshape(-1, 3)
     voxels = np.zeros(len(ras), dtype=np.uint8)
     for value, inside in enumerate(solids.values(), 1):
         voxels[inside(ras)] = value
-    return LabelMap(voxels.reshape(k.shape), matrix, {name: n for n, name in enumerate(solids, 1)})
+    return LabelMap(
+        voxels.reshape(SIZE[::-1]), matrix, {name: n for n, name in enumerate(solids, 1)}
+    )
 
 
 def tube(ras: np.ndarray, a: tuple, b: tuple, radius: float) -> np.ndarray:

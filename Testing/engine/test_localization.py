@@ -126,9 +126,3 @@ class TestLibrary:
         path.write_bytes(path.read_bytes()[:-50])
         with pytest.raises(WeightsError, match="damaged"):
             StructureLibrary.load(path)
-
-
-def test_a_target_without_body_is_refused():
-    empty = analytic_map(itself, body=np.zeros((16, 20, 24), dtype=bool), name="air.nii.gz")
-    with pytest.raises(MapError, match="shows no body"):
-        locate({"liver": [make_example(analytic_map(itself), BOX)]}, empty)

@@ -65,20 +65,6 @@ def test_curves_follow_slicers_spline():
     assert measure(markup(CURVE, 9), half) == pytest.approx(np.pi * 40, rel=0.02)
 
 
-def test_errors_grow_with_those_of_the_points_and_angles_are_worse_between_short_arms():
-    arms = np.array([[1.0, 0, 0], [0, 0, 0], [0, 0, 1.0]])
-    angle = markup(ANGLE, 3)
-    errors_mm = np.full(3, 5.0)
-    margins = [
-        measurement_error(angle, arms * length, errors_mm) for length in (200.0, 100.0, 50.0)
-    ]
-    assert margins == sorted(margins)
-    assert margins[1] == pytest.approx(2 * margins[0], rel=0.1)
-    line = markup(LINE, 2)
-    one, two = (measurement_error(line, 100 * arms[:2], e * np.ones(2)) for e in (4.0, 8.0))
-    assert two == pytest.approx(2 * one, rel=0.1)
-
-
 def test_ninety_percent_of_lengths_lie_in_the_interval_if_the_points_err_as_stated():
     """Errors of points are mostly along S: lines across are more exact than lines along the body."""
     rng = np.random.default_rng(4)
@@ -188,13 +174,7 @@ def test_markups_are_named_by_their_file_or_node(tmp_path):
     assert [drawn.name for drawn in again.markups] == ["Cobb angle", "Line"]
     assert again.markups[1].labels == ("Line: 1", "Line: 2")
     assert "carina" in again.points.labels
-    write("a.mrk.json", line, line)
-    with pytest.raises(PointsError, match="two markups are called 'Line'; rename"):
-        read_drawing(drawing_paths(tmp_path, "a"), "a")
     write("a.mrk.json", line | {"controlPoints": line["controlPoints"][:1]})
     with pytest.raises(PointsError, match="'Line' has 1 of 2 points; place the others"):
-        read_drawing(drawing_paths(tmp_path, "a"), "a")
-    write("a.Cobb angle.mrk.json", {"type": "ROI", "controlPoints": []})
-    with pytest.raises(PointsError, match="'Cobb angle' has no centre, orientation or size"):
         read_drawing(drawing_paths(tmp_path, "a"), "a")
     assert drawing_paths(tmp_path, "b") == []

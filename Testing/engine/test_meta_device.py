@@ -21,16 +21,6 @@ def on_meta(*shape: int, **more: object) -> torch.Tensor:
     return torch.empty(*shape, device=META, **more)
 
 
-def test_the_organ_head_stays_on_its_device():
-    head = small_network(**HEADS, organs=("liver", "spleen")).to(META).organs
-    fine = on_meta(1, 4, *CELLS)
-    coarse = on_meta(1, 4, *(n // 2 for n in CELLS))
-    local = on_meta(1, 8, *(2 * n for n in CELLS))
-    image = on_meta(1, 1, *local.shape[2:])
-    found = head(image, on_meta(1, 3, *CELLS), fine, coarse, local)
-    assert (found.device, found.shape) == (META, (1, 3, *CELLS))
-
-
 def test_a_step_of_training_stays_on_its_device():
     network = small_network(**HEADS).to(META).train()
     frames = FrameCorrections([linear_scan()], 100.0).to(META)

@@ -75,7 +75,6 @@ def test_markups_round_trip(tmp_path, rows):
     [
         ({}, (-10, -20, 30)),
         ({"coordinateSystem": "RAS"}, (10, 20, 30)),
-        ({"coordinateUnits": ["mm", "UCUM", "millimeter"]}, (-10, -20, 30)),
     ],
 )
 def test_defined_points_are_read_in_their_coordinate_system(tmp_path, changes, first):
@@ -99,15 +98,11 @@ def test_defined_points_are_read_in_their_coordinate_system(tmp_path, changes, f
             PointList(("A",), [[1, 2, 3]], ("seen",)),
         ),
         (
-            'label,r,a,s\n"kidney, left",1,2,3\n,4,5,6\n',
-            PointList(("kidney, left", "2"), [[1, 2, 3], [4, 5, 6]]),
-        ),
-        (
             "label,l,p,s,defined,selected,visible,locked,description\nA,1,2,3,1,1,1,0,\nB,0,0,0,0,1,1,0,\n",
             PointList(("A",), [[-1, -2, 3]]),
         ),
     ],
-    ids=["plain", "spreadsheet", "quoted", "slicer"],
+    ids=["plain", "spreadsheet", "slicer"],
 )
 def test_csv(tmp_path, text, expected):
     path = tmp_path / "a.csv"
@@ -121,9 +116,7 @@ def test_csv(tmp_path, text, expected):
     ("name", "content", "message"),
     [
         ("missing.csv", None, "no such file"),
-        ("a.txt", "1 2 3", "is neither .json nor .csv"),
         ("a.csv", "", "no column label, r, a, s"),
-        ("a.csv", "label,r,a,s\n", "contains no point"),
         (
             "a.csv",
             "label,r,a,s\nA,1,2,3\nB,1,two,3\n",
@@ -131,11 +124,8 @@ def test_csv(tmp_path, text, expected):
         ),
         ("a.csv", b"label,r,a,s\n\xff\xfe", "is not UTF-8 text; save the points as a UTF-8 .csv"),
         ("a.csv", "label;r;a;s\nA;1,5;2;3\n", "columns are separated by ';'"),
-        ("a.mrk.json", "{", "line 1 is not JSON"),
-        ("a.mrk.json", "[1]", "no list 'markups'"),
         ("a.mrk.json", markups(coordinateSystem="IJK"), "unknown coordinate system 'IJK'"),
         ("a.mrk.json", markups(coordinateUnits="um"), "has coordinates in 'um'"),
-        ("a.mrk.json", markups(controlPoints=[]), "contains no point"),
         (
             "a.mrk.json",
             markups(controlPoints=[{"position": [1, 2]}]),
@@ -159,11 +149,3 @@ def test_parse_point():
     for text in ("", "1,2", "1,2,3,4", "1;2;3", "a,b,c", "1,2,inf"):
         with pytest.raises(PointsError, match="is not a point"):
             parse_point(text)
-
-
-def test_write_refuses_a_name_slicer_would_not_open(tmp_path):
-    with pytest.raises(PointsError, match="opens only files whose names end in"):
-        write_markups(tmp_path / "a.csv", POINTS)
-    (tmp_path / "file").touch()
-    with pytest.raises(PointsError, match="cannot be written"):
-        write_markups(tmp_path / "file" / "a.mrk.json", POINTS)

@@ -66,13 +66,9 @@ def test_shipped_recipe_loads_and_survives_a_weights_file(name):
             0,
             'objective "descriptors" needs network.local_channels',
         ),
-        ("hybrid", "network.local_channels", 0, 'objective "hybrid" needs network.local_channels'),
         ("hybrid", "network.coordinates", False, 'objective "hybrid" needs network.coordinates'),
-        ("hybrid", "batch.pairs", 0, 'objective "hybrid" needs batch.pairs'),
         ("rpr-paper", "network.frame", "body", 'objective "offsets" needs network.frame = "scan"'),
-        ("bpr-paper", "network.frame", "body", 'objective "levels" needs network.frame = "scan"'),
         ("ape", "network.frame", "scan", 'objective "coordinates" needs network.frame = "body"'),
-        ("ape", "network.frame", "bodies", "correct it"),
         ("sam-paper", "optimiser.algorithm", "sgd", 'algorithm must be "adamw" or "radam"'),
     ],
 )
@@ -110,21 +106,9 @@ def test_damaged_file_is_named(content, tmp_path):
     ("old", "new", "match"),
     [
         ("rotation_rad", "rotation_deg", "the entry augmentation.rotation_deg is unknown"),
-        ("[augmentation]", "[augmentaton]", "the entry augmentaton is unknown"),
-        ('name = "called"', "epochs = 3", "the entry epochs is unknown"),
         ("learning_rate = 2e-3", "", r"section \[optimiser\] is incomplete"),
-        ('"coordinates"', '"contrastive"', 'objective must be one of "coordinates", "hybrid"'),
         ('objective = "coordinates"', "", 'objective must be one of "coordinates", "hybrid"'),
-        ("epsilon = 1e-8", 'schedule = "constant"', "the entry optimiser.schedule is unknown"),
-        ("unit_mm = 100.0", "", 'objective "coordinates" needs network.unit_mm'),
     ],
 )
 def test_mistake_is_named(old, new, match, tmp_path):
     refused(written(tmp_path, MINE.replace(old, new)), f"mine.toml: .*{match}")
-
-
-def test_positives_of_rotated_or_warped_crops_are_refused():
-    """The pair sampler finds positives by the crops' boxes, which is right for upright crops alone."""
-    for recipe in ("ape-paper", "rpr-paper", "bpr-paper"):
-        for entry in ("rotation_rad", "elastic_probability"):
-            refused(recipe, "cannot rotate or bend crops", {f"augmentation.{entry}": 0.2})

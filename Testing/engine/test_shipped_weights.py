@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 from evaluations.phantoms import evaluate_phantoms
+from scan_files import voxel_positions
 
 from AnatomicalEmbedding import Volume, load_model
 from AnatomicalEmbedding.embedding.coverage import find_coverage
 from AnatomicalEmbedding.matching.match import match
 from AnatomicalEmbedding.phantom import make_phantom
-from AnatomicalEmbedding.scan.geometry import rotations, transform_points
+from AnatomicalEmbedding.scan.geometry import rotations
 
 FINE_MM = (1.5, 1.5, 2.0)
 
@@ -59,9 +60,8 @@ def test_an_oblique_encoding_gives_the_same_world_answer(model, pair):
     oblique = np.eye(4)
     oblique[:3, :3] = rotations(np.radians([0, 0, 14.0]))[2] * FINE_MM
     oblique[:3, 3] = (low + high) / 2 - oblique[:3, :3] @ ((size - 1) / 2)
-    i, j, k = np.meshgrid(*(np.arange(n) for n in size), indexing="ij")
-    ras = transform_points(oblique, np.stack([i, j, k], axis=-1).reshape(-1, 3))
-    voxels = target.sample(ras).reshape(size).transpose(2, 1, 0)
+    ras = voxel_positions(size[::-1], oblique)
+    voxels = target.sample(ras.reshape(-1, 3)).reshape(ras.shape[:3])
     turned = Volume(np.rint(voxels).astype(np.int16), oblique)
     expected, found = (
         match(model.embed(template.volume), points, model.embed(volume)).points_ras

@@ -34,16 +34,6 @@ def test_an_inner_point_is_the_centroid_of_half_a_structure():
     np.testing.assert_allclose(found["liver"], truth, atol=1.5)
 
 
-def test_an_inner_point_outside_a_bent_structure_is_not_used():
-    labels = np.zeros((20, 40, 40), dtype=np.uint8)
-    labels[5:15, 5:35, 5:15] = labels[5:15, 5:35, 25:35] = labels[5:15, 5:8, 5:35] = (
-        1  # the letter U
-    )
-    found, _ = find_structures(LabelMap(labels, np.eye(4), {"colon": 1}), measure_halves)
-    used = dict(zip(KINDS[1:], np.isfinite(found["colon"]).all(axis=1), strict=True))
-    assert [kind for kind, inside in used.items() if inside] == ["right", "left"]
-
-
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("end", [0, -1])
 def test_structures_cut_by_any_border_are_left_out(axis, end):
@@ -62,8 +52,7 @@ def test_structures_cut_by_any_border_are_left_out(axis, end):
 
 @pytest.mark.parametrize(
     "name",
-    ["liver_tumor_01", "tumor", "liver_cysts", "lymph_node_2r", "gtv1", "ptv_70", "lung_nodule", "metastases",
-     "bone", "veins", "body", "skin", "spinal_cord", "Muscle, trunk", "Blood vessels, head"],
+    ["liver_tumor_01", "lymph_node_2r", "gtv1", "metastases", "bone", "spinal_cord", "Muscle, trunk"],
 )  # fmt: skip
 def test_findings_and_spread_out_structures_are_left_out(name):
     assert reason_left_out(name)
@@ -71,14 +60,7 @@ def test_findings_and_spread_out_structures_are_left_out(name):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "portal_vein",
-        "brachiocephalic_trunk",
-        "iliac_artery_left",
-        "gallbladder",
-        "vertebrae_L1",
-        "hip_right",
-    ],
+    ["portal_vein", "brachiocephalic_trunk", "gallbladder", "hip_right"],
 )
 def test_organs_stay(name):
     assert reason_left_out(name) is None

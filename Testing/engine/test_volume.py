@@ -1,7 +1,7 @@
 """Test volumes: for any file format, axis order or header, the same RAS position has the same HU."""
 
 import struct
-from itertools import permutations, product
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -9,35 +9,25 @@ import pytest
 import SimpleITK as sitk
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from scan_files import centred_affine, linear_ct, true_hu, voxel_positions
+from scan_files import (
+    ORDERS,
+    centred_affine,
+    linear_ct,
+    reordered,
+    true_hu,
+    voxel_positions,
+)
 
 from AnatomicalEmbedding.errors import VolumeError
 from AnatomicalEmbedding.scan.geometry import rotations, transform_points
 from AnatomicalEmbedding.scan.volume import Volume, check_ct
 
-ORDERS = [
-    (axes, flips) for axes in permutations(range(3)) for flips in product((False, True), repeat=3)
-]
 FORMATS = (".nii.gz", ".nii", ".nrrd", ".mha")
 
 
 def rotation(angles_deg: tuple[float, float, float]) -> np.ndarray:
     about_x, about_y, about_z = rotations(np.radians(angles_deg))
     return about_z @ about_y @ about_x
-
-
-def reordered(volume: Volume, axes: tuple[int, ...], flips: tuple[bool, ...]) -> Volume:
-    """The same scan stored with its (i,j,k) axes permuted, then flipped."""
-    ijk = volume.voxels.transpose(2, 1, 0).transpose(axes)
-    matrix = np.eye(4)
-    matrix[:3, :3] = volume.ijk_to_ras[:3, list(axes)]
-    matrix[:3, 3] = volume.ijk_to_ras[:3, 3]
-    for axis, flip in enumerate(flips):
-        if flip:
-            ijk = np.flip(ijk, axis)
-            matrix[:3, 3] += matrix[:3, axis] * (ijk.shape[axis] - 1)
-            matrix[:3, axis] *= -1
-    return Volume(np.ascontiguousarray(ijk.transpose(2, 1, 0)), matrix)
 
 
 @settings(
@@ -148,7 +138,6 @@ def test_nifti_header_is_not_guessed_in_silence(tmp_path):
             "sform in the header has a zero axis",
         ),
         ("nifti2.nii", {"length": (0, "i", (540,))}, "is a NIfTI-2 file"),
-        ("pair.nii", {"magic": (344, "3s", (b"ni1",))}, "not a NIfTI file"),
     ):
         with pytest.raises(VolumeError, match=message):
             Volume.read(changed(name, **fields))
@@ -187,10 +176,7 @@ def test_sample_is_linear_inside_and_flat_to_the_edge():
     ("change", "message"),
     [
         (lambda v, a: (v[0], a), "2-D array"),
-        (lambda v, a: (v > 0, a), "type bool"),
         (lambda v, a: (np.where(v > 100, np.nan, v), a), "NaN or infinite"),
-        (lambda v, a: (v, a[:3]), "4x4 affine"),
-        (lambda v, a: (v, np.where(np.eye(4, k=3), np.inf, a)), "not a number"),
         (lambda v, a: (v, a @ np.diag((1, 1, 0, 1))), "spacing is 3 x 3.2 x 0 mm"),
         (lambda v, a: (v, a + np.eye(4, k=1) * (1, 1, 0, 0)), "meet at"),
     ],

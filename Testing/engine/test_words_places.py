@@ -13,7 +13,6 @@ from AnatomicalEmbedding.anatomy.names import whole_name
 from AnatomicalEmbedding.embedding.inference import load_model
 from AnatomicalEmbedding.embedding.map import EmbeddingMap
 from AnatomicalEmbedding.errors import MapError, PointsError
-from AnatomicalEmbedding.phantom.tissues import LABEL_ID
 from AnatomicalEmbedding.scan.volume import Volume, transform_points
 from AnatomicalEmbedding.words import (
     INSIDE,
@@ -225,19 +224,6 @@ def test_an_organ_is_found_by_its_descriptors_where_coordinates_are_off(
     # whose descriptors mean something else
     others = replace(atlas_of_descriptors, weights_hash="others")
     assert np.array_equal(PlaceFinder(astray, None, others).place(name).point_ras, bare)
-
-
-def test_layers_of_an_organ_are_the_organ():
-    spread = {"background", "body_other", "subcutaneous_fat", "visceral_fat", "muscle"}
-    assert {whole_name(label) for label in LABEL_ID.keys() - spread} <= load_terms().by_name.keys()
-    assert whole_name("Kidney, left, cortex") == "kidney_left"
-    assert whole_name("Stomach wall") == "stomach"
-    assert (
-        whole_name("Transverse colon wall, left")
-        == whole_name("transverse_colon")
-        == "transverse_colon"
-    )
-    assert whole_name("Muscle, trunk") == "background"
 
 
 @pytest.mark.long
