@@ -14,7 +14,7 @@ import numpy as np
 import SimpleITK as sitk
 import spoiled_files as spoil
 import torch
-from scan_files import centred_affine, linear_ct, stack_positions, write_linear_series
+from scan_files import linear_ct, patient, stack_positions, write_linear_series
 from small_models import analytic_map, small_network
 from spoiled_files import Way
 
@@ -91,13 +91,15 @@ def _used_volume(volume: Volume) -> object:
     return hash((volume.voxels.tobytes(), volume.ijk_to_ras.tobytes()))
 
 
+def _labels() -> LabelMap:
+    voxels, ijk_to_ras = linear_ct()
+    labels = np.zeros(voxels.shape, np.uint8)
+    labels[4:9, 5:12, 6:20], labels[9:14, 5:12, 6:20] = 1, 2
+    return LabelMap(labels, ijk_to_ras, {"liver": 1, "spleen": 2})
+
+
 def _segments(folder: Path) -> None:
-    labels = np.zeros((12, 14, 16), np.uint8)
-    labels[3:8, 3:8, 3:8], labels[8:11, 4:9, 5:11] = 1, 2
-    write_segments(
-        folder / "scan.seg.nrrd",
-        LabelMap(labels, np.diag((3.0, 3.0, 3.0, 1.0)), {"liver": 1, "spleen": 2}),
-    )
+    write_segments(folder / "scan.seg.nrrd", _labels())
 
 
 def _use_segments(folder: Path) -> object:
@@ -170,11 +172,7 @@ def _dicom_source(folder: Path):
 def _dicom_seg(folder: Path) -> None:
     from AnatomicalEmbedding.dicom.segmentations import write_label_seg
 
-    voxels, ijk_to_ras = linear_ct()
-    labels = np.zeros(voxels.shape, np.uint8)
-    labels[4:9, 5:12, 6:20], labels[9:14, 5:12, 6:20] = 1, 2
-    held = LabelMap(labels, ijk_to_ras, {"liver": 1, "spleen": 2})
-    write_label_seg(held, _dicom_source(folder), folder / "outlines.dcm")
+    write_label_seg(_labels(), _dicom_source(folder), folder / "outlines.dcm")
 
 
 def _structure_set(folder: Path) -> None:
@@ -218,18 +216,9 @@ def _weights(folder: Path) -> None:
 
 
 def _use_weights(folder: Path) -> object:
-    shape = (26, 28, 30)
-    k, j, i = np.indices(shape)
-    hu = 40 + 80 * np.sin(k / 4) + 60 * np.cos(j / 3 + i / 5)
-    inside = ((j - 13.5) / 10) ** 2 + ((i - 14.5) / 12) ** 2 < 1
-    body = Volume(
-        np.where(inside, hu, -1000).astype(np.int16),
-        centred_affine(np.diag((5.0, 4.5, 5.0)), shape),
-        "body",
-    )
     found = find_weights(str(_file(folder)))
-    embedding = Model(found.network, found.name, found.sha256, budget_bytes=200 << 20).embed(body)
-    assert torch.isfinite(embedding.coordinate).all()
+    model = Model(found.network, found.name, found.sha256, budget_bytes=200 << 20)
+    assert torch.isfinite(model.embed(patient((26, 28, 30))).coordinate).all()
     return found.sha256
 
 

@@ -5,7 +5,6 @@ from itertools import permutations, product
 from pathlib import Path
 
 import numpy as np
-import pydicom
 from pydicom.dataset import FileDataset, FileMetaDataset
 from pydicom.uid import (
     CTImageStorage,
@@ -105,8 +104,12 @@ def write_linear_series(
             + j[..., None] * column * pixel_spacing[0]
         )
         stored = np.rint((true_hu(lps * (-1, -1, 1)) - intercept) / slope).astype(np.int16)
-        dataset = _dataset(stored, tags.get("Modality", "CT"))
-        dataset.SeriesInstanceUID = series
+        is_ct = tags.get("Modality", "CT") == "CT"
+        dataset = dicom_dataset(
+            CTImageStorage if is_ct else MRImageStorage,
+            Modality="CT", ImageType=["ORIGINAL", "PRIMARY", "AXIAL"], PatientID="test", StudyInstanceUID="1.2.3",
+            SeriesInstanceUID=series, **pixel_tags(stored, 16),
+        )  # fmt: skip
         dataset.InstanceNumber = number
         dataset.ImagePositionPatient = [f"{v:.6f}" for v in position]
         dataset.ImageOrientationPatient = [f"{v:.8f}" for v in (*row, *column)]
@@ -124,24 +127,36 @@ def write_linear_series(
     return paths
 
 
-def _dataset(stored: np.ndarray, modality: object) -> FileDataset:
+def dicom_dataset(sop_class: str, **tags: object) -> FileDataset:
+    """Return a data set of one object with UIDs of its own and these attributes."""
     meta = FileMetaDataset()
-    meta.MediaStorageSOPClassUID = CTImageStorage if modality == "CT" else MRImageStorage
+    meta.MediaStorageSOPClassUID = sop_class
     meta.MediaStorageSOPInstanceUID = generate_uid()
     meta.TransferSyntaxUID = ExplicitVRLittleEndian
-    dataset = FileDataset("", pydicom.Dataset(), file_meta=meta, preamble=b"\0" * 128)
-    dataset.SOPClassUID = meta.MediaStorageSOPClassUID
+    dataset = FileDataset("", {}, file_meta=meta, preamble=b"\0" * 128)
+    dataset.SOPClassUID = sop_class
     dataset.SOPInstanceUID = meta.MediaStorageSOPInstanceUID
-    dataset.Modality = "CT"
-    dataset.ImageType = ["ORIGINAL", "PRIMARY", "AXIAL"]
-    dataset.PatientID = "test"
-    dataset.StudyInstanceUID = "1.2.3"
-    dataset.Rows, dataset.Columns = stored.shape
-    dataset.SamplesPerPixel = 1
-    dataset.PhotometricInterpretation = "MONOCHROME2"
-    dataset.BitsAllocated = 16
-    dataset.BitsStored = 16
-    dataset.HighBit = 15
-    dataset.PixelRepresentation = 1
-    dataset.PixelData = stored.astype("<i2").tobytes()
+    for keyword, value in tags.items():
+        setattr(dataset, keyword, value)
     return dataset
+
+
+def pixel_tags(stored: np.ndarray, bits: int) -> dict[str, object]:
+    """Return the attributes of a grey image (rows, columns); `bits` of 16 are used."""
+    return {
+        "Rows": stored.shape[0], "Columns": stored.shape[1], "SamplesPerPixel": 1,
+        "PhotometricInterpretation": "MONOCHROME2", "BitsAllocated": 16, "BitsStored": bits, "HighBit": bits - 1,
+        "PixelRepresentation": int(stored.dtype.kind == "i"), "PixelData": stored.tobytes(),
+    }  # fmt: skip
+
+
+def patient(shape: tuple[int, int, int] = (30, 34, 38)) -> Volume:
+    """An elliptic cylinder of uneven tissue in air, 4 x 3.6 x 5 mm, away from the world's origin."""
+    affine = centred_affine(np.diag((4.0, 3.6, 5.0)), shape)
+    affine[:3, 3] += (17.3, -21.9, 431.1)
+    k, j, i = np.indices(shape)
+    middle_j, middle_i = (np.array(shape[1:]) - 1) / 2
+    body = ((j - middle_j) / 13) ** 2 + ((i - middle_i) / 16) ** 2 < 1
+    noise = np.random.default_rng(0).normal(0, 20, shape)
+    hu = 40 + 80 * np.sin(k / 4) + 60 * np.cos(j / 3 + i / 5) + noise
+    return Volume(np.where(body, hu, -1000).astype(np.int16), affine, name="patient")

@@ -8,9 +8,9 @@ import pydicom
 import pytest
 import SimpleITK as sitk
 from dicom_series import write_ct_series
-from pydicom.dataset import Dataset, FileDataset, FileMetaDataset
-from pydicom.uid import ExplicitVRLittleEndian, RTStructureSetStorage, generate_uid
-from scan_files import voxel_positions
+from pydicom.dataset import Dataset
+from pydicom.uid import RTStructureSetStorage
+from scan_files import dicom_dataset, voxel_positions
 from test_dicom_seg import labelled, masks_of
 
 from AnatomicalEmbedding.audit.dataset import list_entries, read_entry_labels
@@ -30,14 +30,7 @@ pytest.importorskip("highdicom")
 
 def write_structure_set(path: Path, rois: dict[str, list[np.ndarray]], series: str = "") -> None:
     """rois: name -> contours, (n, 3) RAS mm. series: UID of the CT series to which the contours refer."""
-    meta = FileMetaDataset()
-    meta.MediaStorageSOPClassUID = RTStructureSetStorage
-    meta.MediaStorageSOPInstanceUID = generate_uid()
-    meta.TransferSyntaxUID = ExplicitVRLittleEndian
-    document = FileDataset("", {}, file_meta=meta, preamble=b"\0" * 128)
-    document.SOPClassUID = RTStructureSetStorage
-    document.SOPInstanceUID = generate_uid()
-    document.Modality = "RTSTRUCT"
+    document = dicom_dataset(RTStructureSetStorage, Modality="RTSTRUCT")
     document.StructureSetROISequence = []
     document.ROIContourSequence = []
     if series:

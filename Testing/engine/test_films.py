@@ -4,16 +4,14 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pydicom
 import pytest
 import SimpleITK as sitk
 import torch
 import torch.nn.functional as F
 from cli_runs import assert_refused, rows_of
 from probabilities import check_probabilities
-from pydicom.dataset import FileDataset, FileMetaDataset
-from pydicom.uid import ComputedRadiographyImageStorage, ExplicitVRLittleEndian, generate_uid
-from scan_files import voxel_positions
+from pydicom.uid import ComputedRadiographyImageStorage, generate_uid
+from scan_files import dicom_dataset, pixel_tags, voxel_positions
 from small_models import small_network
 
 from AnatomicalEmbedding.embedding.film_grid import film_on_grid
@@ -57,28 +55,16 @@ def save_picture(path: Path, values: np.ndarray, colours: int = 1) -> Path:
 
 
 def save_dicom(path: Path, values: np.ndarray, **tags: object) -> Path:
-    meta = FileMetaDataset()
-    meta.MediaStorageSOPClassUID = ComputedRadiographyImageStorage
-    meta.MediaStorageSOPInstanceUID = generate_uid()
-    meta.TransferSyntaxUID = ExplicitVRLittleEndian
-    data = FileDataset(str(path), {}, file_meta=meta, preamble=b"\0" * 128)
-    data.SOPClassUID = meta.MediaStorageSOPClassUID
-    data.SOPInstanceUID = meta.MediaStorageSOPInstanceUID
-    data.SeriesInstanceUID = generate_uid()
-    data.StudyInstanceUID = generate_uid()
-    data.PatientID = "P1"
-    data.Modality = "CR"
-    data.SamplesPerPixel = 1
-    data.PhotometricInterpretation = "MONOCHROME2"
-    data.Rows, data.Columns = values.shape
-    data.BitsAllocated = 16
-    data.BitsStored = 12
-    data.HighBit = 11
-    data.PixelRepresentation = 0
-    data.PixelData = values.astype(np.uint16).tobytes()
-    for name, value in tags.items():
-        setattr(data, name, value)
-    pydicom.dcmwrite(path, data, enforce_file_format=True)
+    own = {
+        "SeriesInstanceUID": generate_uid(),
+        "StudyInstanceUID": generate_uid(),
+        "PatientID": "P1",
+    }
+    pixels = pixel_tags(values.astype(np.uint16), 12)
+    data = dicom_dataset(
+        ComputedRadiographyImageStorage, **{**own, "Modality": "CR", **pixels, **tags}
+    )
+    data.save_as(path, enforce_file_format=True)
     return path
 
 

@@ -11,6 +11,7 @@ from scan_files import (
     ORDERS,
     centred_affine,
     linear_ct,
+    patient,
     reordered,
     true_hu,
 )
@@ -24,22 +25,6 @@ from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, CancelledError,
 from AnatomicalEmbedding.scan.volume import Volume
 
 HASH = "0" * 64
-
-
-def patient(shape: tuple[int, int, int] = (30, 34, 38), seed: int = 0) -> Volume:
-    """An elliptic cylinder of uneven tissue in air, 4 x 3.6 x 5 mm, away from the world's origin."""
-    affine = centred_affine(np.diag((4.0, 3.6, 5.0)), shape)
-    affine[:3, 3] += (17.3, -21.9, 431.1)
-    k, j, i = np.indices(shape)
-    middle_j, middle_i = (np.array(shape[1:]) - 1) / 2
-    body = ((j - middle_j) / 13) ** 2 + ((i - middle_i) / 16) ** 2 < 1
-    hu = (
-        40
-        + 80 * np.sin(k / 4)
-        + 60 * np.cos(j / 3 + i / 5)
-        + np.random.default_rng(seed).normal(0, 20, shape)
-    )
-    return Volume(np.where(body, hu, -1000).astype(np.int16), affine, name="patient")
 
 
 def model(cache: MapCache | None = None, **spec: object) -> Model:

@@ -97,33 +97,6 @@ def test_organ_centres_land_where_organs_are_on_average(bodies, placement):
     assert max(distances_from_mean_mm(bodies, placement, count=1000).values()) < 6
 
 
-def test_organs_have_the_densities_of_their_tissue(bodies, placement):
-    image = make_label_image(bodies["p0"], placement, seed=3)
-    body = bodies["p0"]
-
-    def middle(structure):
-        inside = sitk.GetArrayFromImage(
-            sitk.BinaryErode(
-                sitk.GetImageFromArray(
-                    (body.labels == body.names.index(structure)).astype(np.uint8)
-                )
-            )
-        )
-        return np.median(image.volume.voxels[inside > 0])
-
-    contrast = {
-        "native": (35, 80),
-        "arterial": (45, 90),
-        "portal": (85, 130),
-        "delayed": (70, 115),
-    }[image.phase]
-    assert contrast[0] < middle("liver") < contrast[1]
-    assert -5 < middle("gallbladder") < 25
-    assert middle("spleen") > 25
-    outside = image.volume.voxels[:, 0, 0]
-    assert np.median(outside) < -950
-
-
 def test_prepared_images_know_their_organs_places(bodies, placement):
     body = bodies["p2"]
     image = make_label_image(body, placement, seed=0)

@@ -5,14 +5,10 @@ import json
 import numpy as np
 import pytest
 from cli_runs import Outcome, assert_refused
-from safetensors.torch import save_file
 
-from AnatomicalEmbedding.errors import WeightsError
 from AnatomicalEmbedding.papers.text2atlas.__main__ import main
-from AnatomicalEmbedding.papers.text2atlas.network import MASK, TextNetwork
-from AnatomicalEmbedding.papers.text2atlas.organs import Organs, shipped_organs
-from AnatomicalEmbedding.papers.text2atlas.run import FILE, TextRecipe, load_text
-from AnatomicalEmbedding.papers.text2atlas.sentences import sentences_of
+from AnatomicalEmbedding.papers.text2atlas.organs import Organs
+from AnatomicalEmbedding.papers.text2atlas.run import FILE, TextRecipe
 from AnatomicalEmbedding.words import load_terms
 
 QUICK = TextRecipe(steps=4, batch=8)
@@ -41,34 +37,6 @@ class TestOrgans:
     )
     def test_distance_is_that_to_the_nearest_cell(self, organs, point, names, mm):
         assert organs.distance(np.array(point, dtype=float), names) == pytest.approx(mm)
-
-
-class TestSentences:
-    def test_reports_label_themselves(self):
-        found = sentences_of(["Cyst in the left kidney. All else is normal.", "Ribs 3 to 5 on the left: no lesion"],
-                             shipped_organs())  # fmt: skip
-        assert [each.organs for each in found] == [
-            ("kidney_left",), ("rib_left_3", "rib_left_4", "rib_left_5"),
-        ]  # fmt: skip
-        assert MASK in found[0].masked(1.0, np.random.default_rng(0))
-        assert "idney" not in found[0].masked(1.0, np.random.default_rng(0))
-
-
-class TestTraining:
-    @pytest.mark.parametrize(
-        ("about", "says"),
-        [
-            ({"format_version": 2}, "newer version"),
-            ({"organs": None}, "damaged"),
-        ],
-    )
-    def test_a_changed_file_is_refused(self, about, says, tmp_path):
-        facts = {"format_version": 1, "organs": list(shipped_organs().names)} | about
-        save_file(
-            TextNetwork().state_dict(), tmp_path / FILE, {"anatomical_text": json.dumps(facts)}
-        )
-        with pytest.raises(WeightsError, match=says):
-            load_text(tmp_path)
 
 
 @pytest.fixture
