@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from evaluations.segmentation import dice
 
 from AnatomicalEmbedding.embedding.body import body_mask, body_on_grid
 from AnatomicalEmbedding.embedding.working_grid import resample
@@ -14,10 +15,6 @@ LUNGS = ("lung_left", "lung_right")
 
 def label_ids(phantom, names):
     return [number for number, name in phantom.label_names.items() if name in names]
-
-
-def dice(a, b):
-    return 2 * np.count_nonzero(a & b) / (np.count_nonzero(a) + np.count_nonzero(b))
 
 
 def disc(shape, centre, radius, value=40.0, hu=None):

@@ -92,7 +92,9 @@ def test_labels_keep_the_names_of_the_list_beside_them(anatemb, place, labels, t
     named = tmp_path / "ball.seg.nii.gz"
     named.write_bytes(labels.read_bytes())
     (tmp_path / "ball.labels.json").write_text('{"1": "Lesion 4"}')
-    words = ("--kind", "rigid", "--no-report", "--labels", named)
+    still = tmp_path / "still.tfm"
+    sitk.WriteTransform(sitk.TranslationTransform(3, (0.0, 0.0, 0.0)), str(still))
+    words = ("--transform", still, "--labels", named)
     outcome = anatemb("register", place.template, place.target, "-o", tmp_path / "o", *words)
     assert outcome.code == 0, outcome.err
     segments = read_segments(tmp_path / "o" / "labels_on_fixed.seg.nrrd")

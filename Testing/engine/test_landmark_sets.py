@@ -28,6 +28,7 @@ from AnatomicalEmbedding.matching.match import match_all
 from AnatomicalEmbedding.matching.status import ABSENT
 from AnatomicalEmbedding.phantom import make_phantom
 from AnatomicalEmbedding.scan.points import PointList, read_points, write_points
+from AnatomicalEmbedding.scan.volume import Volume
 
 SEEDS = (71, 72, 73, 74, 75)
 NAMES = (
@@ -40,10 +41,15 @@ NAMES = (
 
 
 @pytest.fixture(scope="module")
-def phantoms():
-    return [
-        make_phantom(seed, spacing=(4.0, 4.0, 4.0), coverage_mm=(150.0, 480.0)) for seed in SEEDS
-    ]
+def phantoms(tmp_path_factory):
+    """With volumes as a file gives them back: a scan is embedded once, from a file or not."""
+    path = tmp_path_factory.mktemp("phantom") / "scan.nii.gz"
+    made = []
+    for seed in SEEDS:
+        phantom = make_phantom(seed, spacing=(4.0, 4.0, 4.0), coverage_mm=(150.0, 480.0))
+        phantom.volume.write(path)
+        made.append(replace(phantom, volume=Volume.read(path)))
+    return made
 
 
 @pytest.fixture(scope="module")

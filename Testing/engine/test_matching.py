@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from described_maps import errors
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_models import analytic_map, cell_centres
@@ -54,10 +55,6 @@ def places_of(coordinates: np.ndarray, target: EmbeddingMap) -> np.ndarray:
     return transform_points(
         target.cell_to_ras, find_coordinates(torch.from_numpy(coordinates), rows).cells.numpy()
     )
-
-
-def errors(found: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    return np.linalg.norm(found - truth, axis=1)
 
 
 def cells_of(points: np.ndarray, embedding: EmbeddingMap) -> tuple[np.ndarray, ...]:

@@ -9,6 +9,7 @@ import torch
 from small_models import analytic_map
 
 from AnatomicalEmbedding import Volume, load_model
+from AnatomicalEmbedding.embedding.cache import MapCache
 from AnatomicalEmbedding.embedding.models.mirror_network import AXES, MirrorNetwork
 from AnatomicalEmbedding.embedding.orientation import (
     FAULTS,
@@ -24,17 +25,19 @@ from AnatomicalEmbedding.training.known_matches import cut_scan
 
 
 @pytest.fixture(scope="module")
-def model():
-    return load_model(device="cpu")
+def model(map_folder):
+    return load_model(device="cpu", cache=MapCache(map_folder))
 
 
 @pytest.fixture(scope="module")
-def trunk():
-    return make_phantom(915, spacing=(3.0, 3.0, 4.0), coverage_mm=(220.0, 440.0)).volume
+def trunk(tmp_path_factory):
+    """As a file gives it back, so that the commands embed the same scan."""
+    path = tmp_path_factory.mktemp("trunk") / "trunk.nii.gz"
+    make_phantom(915, spacing=(3.0, 3.0, 4.0), coverage_mm=(220.0, 440.0)).volume.write(path)
+    return Volume.read(path)
 
 
-@pytest.mark.parametrize("axis", [0, 1, 2])
-@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1)])
+@pytest.mark.parametrize(("axis", "order"), [(0, (0, 1, 2)), (2, (2, 0, 1))])
 def test_turning_mirrors_the_scan_within_its_outlines(axis, order):
     voxels = np.arange(4 * 5 * 6).reshape(4, 5, 6).astype(np.int16)
     ijk_to_ras = np.eye(4)
@@ -106,21 +109,14 @@ def test_wrong_voxel_sizes_and_noise_are_reported(model, real_data):
 def test_match_and_info_say_it(anatemb, trunk, tmp_path):
     turn_over(trunk, 2).write(tmp_path / "wrong.nii.gz")
     trunk.write(tmp_path / "right.nii.gz")
-    outcome = anatemb("info", tmp_path / "wrong.nii.gz", "--check", "--json", "--no-cache")
+    outcome = anatemb("info", tmp_path / "wrong.nii.gz", "--check", "--json")
     assert outcome.code == 0
     (facts,) = json.loads(outcome.out)
     assert FAULTS[2] in facts["orientation"]
     assert "from" in facts["holds"]
     middle = ",".join(f"{x:.1f}" for x in trunk.bounds_ras.mean(axis=0))
-    arguments = (
-        tmp_path / "right.nii.gz",
-        tmp_path / "wrong.nii.gz",
-        "--point",
-        middle,
-        "-o",
-        tmp_path / "out",
-    )
-    outcome = anatemb("match", *arguments, "--no-cache")
+    scans = (tmp_path / "right.nii.gz", tmp_path / "wrong.nii.gz")
+    outcome = anatemb("match", *scans, "--point", middle, "-o", tmp_path / "out")
     assert outcome.code == 0
     assert f"wrong.nii.gz: according to the anatomy, {FAULTS[2]}" in outcome.err
     assert "right.nii.gz" not in outcome.err

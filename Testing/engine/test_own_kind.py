@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import SimpleITK as sitk
+from described_maps import errors
 from own_kind_weights import write_shape_weights
 from specimens import LOBES, SPACING_MM, make_specimen
 
@@ -41,10 +42,6 @@ def shape_model(tmp_path_factory):
     return load_model(str(path))
 
 
-def errors_mm(points: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    return np.linalg.norm(points - truth, axis=1)
-
-
 def test_rotations_are_spread_evenly():
     rotations = spread_rotations(720)
     products = rotations @ rotations.transpose(0, 2, 1)
@@ -60,12 +57,12 @@ def test_scans_in_any_rotation_are_aligned():
     specimens = [make_specimen(seed) for seed in (0, 1)]
     first, second = (GreyImage(specimen.volume) for specimen in specimens)
     alignment = align(first, second, RADIUS_MM)
-    errors = errors_mm(alignment.to_scan(specimens[0].landmarks), specimens[1].landmarks)
-    assert errors.max() < 0.2
+    apart = errors(alignment.to_scan(specimens[0].landmarks), specimens[1].landmarks)
+    assert apart.max() < 0.2
     assert alignment.likeness > 0.95
     # the inverse leads back
     points = specimens[1].landmarks
-    assert errors_mm(alignment.to_scan(alignment.to_frame(points)), points).max() < 0.01
+    assert errors(alignment.to_scan(alignment.to_frame(points)), points).max() < 0.01
 
 
 def test_grey_values_do_not_depend_on_scale_and_offset_of_the_voxels():
@@ -191,7 +188,7 @@ def test_coordinates_end_at_a_break(shape_model):
     """A point of a lobe that is broken off must differ by ten units from every coordinate, so that it is absent."""
     broken = make_specimen(0, missing=5)
     coordinates = shape_model.embed(broken.volume).body_cells[1].numpy()
-    nearest_mm = [errors_mm(coordinates, point).min() for point in broken.landmarks]
+    nearest_mm = [errors(coordinates, point).min() for point in broken.landmarks]
     assert nearest_mm[5] > 10 * shape_model.network.unit_mm
     assert max(np.delete(nearest_mm, 5)) < 2 * SPACING_MM
 
@@ -212,8 +209,8 @@ def test_from_a_folder_to_landmarks(trained, tmp_path):
     specimens = [make_specimen(seed) for seed in (100, 101, 102)]
     maps = [model.embed(specimen.volume) for specimen in specimens]
     matches = match(maps[0], specimens[0].landmarks, maps[1])
-    errors = errors_mm(matches.points_ras, specimens[1].landmarks)
-    assert errors.mean() < 0.1  # half a voxel
+    apart = errors(matches.points_ras, specimens[1].landmarks)
+    assert apart.mean() < 0.1  # half a voxel
     # the centres of the two largest lobes lie in even grey, where places are vague
     assert (matches.status == "matched").mean() > 0.7
     assert 0.5 * SPACING_MM < matches.expected_error_mm.mean() < 2.5 * SPACING_MM
@@ -241,4 +238,4 @@ def test_from_a_folder_to_landmarks(trained, tmp_path):
     command = ["landmarks", "make", *paths[:2], "-o", str(set_file), "--model", weights]
     assert main(command) == 0
     answers = read_landmark_set(set_file).find(maps[2])
-    assert errors_mm(answers.points_ras, specimens[2].landmarks).mean() < 0.1
+    assert errors(answers.points_ras, specimens[2].landmarks).mean() < 0.1

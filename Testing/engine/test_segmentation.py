@@ -9,7 +9,7 @@ import pytest
 import SimpleITK as sitk
 from cli_runs import assert_refused
 from dicom_series import write_ct_series
-from evaluations.segmentation import CARRIED, OURS, evaluate_segmentation
+from evaluations.segmentation import CARRIED, OURS, dice, evaluate_segmentation
 from report_checks import check
 from small_models import small_network
 
@@ -93,10 +93,6 @@ def test_evaluation_learns_from_some_patients_and_tests_others(work):
     for tests in (2, 3):
         with pytest.raises(PointsError, match="patients are too few"):
             evaluate_segmentation(examples, model, tests=tests, steps=20)
-
-
-def dice(one: np.ndarray, other: np.ndarray) -> float:
-    return 2 * (one & other).sum() / (one.sum() + other.sum())
 
 
 def test_outlines_have_the_names_of_the_examples_and_absent_organs_and_bad_scans_are_named(
