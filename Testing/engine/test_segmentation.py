@@ -168,7 +168,8 @@ def test_bad_input_is_named(work, tmp_path, anatemb):
     weights = tmp_path / "described.safetensors"
     write_weights(small_network(unit_mm=None), weights, "described", {})
     unfit = anatemb(*words, "--model", weights)
-    assert_refused(unfit, "the weights described give no body coordinates in mm")
+    assert unfit.code == 2
+    assert "the weights described give no body coordinates in mm" in unfit.err
     words = ("segment", "run", work / "scans", "--model", tmp_path / "empty")
     assert_refused(anatemb(*words, "-o", tmp_path / "out"), "anatemb segment train")
     assert not (tmp_path / "out").exists()
