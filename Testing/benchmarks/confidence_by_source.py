@@ -5,18 +5,17 @@
 For each source, a calibration is
 made as `anatemb calibrate` makes it: from matches between labelled scans of the other sources, from deformed scans of
 the other sources, and from synthetic patients. This calibration is then tested on the matches whose target belongs to
-the source that was left out. Landmarks that can be derived from outlines are matched, too.
+the source that was left out.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from evaluations.outline_points import derive_landmarks
 
 from AnatomicalEmbedding import Volume, load_model
 from AnatomicalEmbedding.embedding.calibration import Calibration
@@ -57,18 +56,11 @@ class Tried:
 
 
 def labelled_cases(folders: Iterable[Path]) -> list[Case]:
-    """Labelled scans, with the landmarks that can be derived from their outlines."""
-    found = [
+    return [
         case
         for folder in folders
         for path in list_scans(folder)
         if (case := load_case(path)) is not None
-    ]
-    return [
-        replace(case, landmarks=derive_landmarks(case.label_map) | case.landmarks)
-        if case.labels
-        else case
-        for case in found
     ]
 
 

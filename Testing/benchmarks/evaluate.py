@@ -1,9 +1,9 @@
-"""Measure the accuracy for lesions, synthetic patients, outlines, and points derived from outlines.
+"""Measure the accuracy for lesions, synthetic patients and outlines.
 
 Users have no command for these measurements.
 
     python Testing/benchmarks/evaluate.py lesions | phantoms [--count N] [--seed N] [--same-patient]
-    python Testing/benchmarks/evaluate.py segmentation | points LABELLED
+    python Testing/benchmarks/evaluate.py segmentation LABELLED
 
 `anatemb evaluate` measures landmarks, confidence and boxes. `compare.py` measures registration.
 """
@@ -17,12 +17,10 @@ from AnatomicalEmbedding.cli.console import at_least, complete, open_model, prog
 from AnatomicalEmbedding.cli.evaluate import finish
 from AnatomicalEmbedding.cli.main import run_command
 from AnatomicalEmbedding.segmentation.examples import read_examples
-from AnatomicalEmbedding.structures.labelled_scans import load_cases
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 from evaluations.lesions import evaluate_follow_ups
 from evaluations.phantoms import evaluate_phantoms
-from evaluations.points import evaluate_points
 from evaluations.segmentation import evaluate_segmentation
 
 SEEDS = {"phantoms": 50_000, "lesions": 120_000}
@@ -34,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("kind", choices=("lesions", "phantoms", "segmentation", "points"))
+    parser.add_argument("kind", choices=("lesions", "phantoms", "segmentation"))
     parser.add_argument("folder", type=Path, nargs="?", metavar="LABELLED", help="labelled scans")
     parser.add_argument("--count", type=at_least(2), metavar="N", help="synthetic patients")
     parser.add_argument(
@@ -51,9 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     complete(parser, _run, "effort")
     options = parser.parse_args(arguments)
     if (options.folder is None) == (options.kind not in SEEDS):
-        parser.error(
-            "give a folder of labelled scans for segmentation and points, and no folder otherwise"
-        )
+        parser.error("give a folder of labelled scans for segmentation, and no folder otherwise")
     return run_command(options)
 
 
@@ -70,8 +66,6 @@ def _run(options: argparse.Namespace) -> None:
                 result = evaluate_follow_ups(
                     model, seeds, **more, same_patient=options.same_patient
                 )
-        elif options.kind == "points":
-            result = evaluate_points(load_cases(options.folder), model, progress)
         else:
             result = evaluate_segmentation(
                 read_examples(options.folder), model, options.seed or 0, progress=progress
