@@ -12,28 +12,20 @@ from run import Scenario
 IN_SLICER = Path(__file__).resolve().parents[1] / "in_slicer"
 SCENARIOS = sorted((IN_SLICER / "scenarios").glob("*.py"))
 NOT_ON_KIT = {"install"}  # of Slicer's Extensions Manager
-LONG = {
-    "align",
-    "boxes",
-    "crosshair",
-    "cut_organ",
-    "enter_and_leave",
-    "films",
-    "find_words",
-    "follow_up",
-    "follow_up_pairs",
-    "landmark_set",
-    "main_thread",
-    "one_patient",
-    "outline_the_rest",
-    "own_kind",
-    "self_tests",
-    "set_up",
-    "side_by_side",
-    "train_weights",
+QUICK = {
+    "cancel_and_close",
+    "cohort_places",
+    "edit_points",
+    "follow_up_reading",
+    "follow_up_scene",
+    "landmarks_scene",
+    "late_answers",
+    "measure",
+    "placing",
+    "tutorial",
 }
 DRIVEN = [
-    pytest.param(path.stem, marks=pytest.mark.long if path.stem in LONG else ())
+    pytest.param(path.stem, marks=() if path.stem in QUICK else pytest.mark.long)
     for path in SCENARIOS
     if path.stem not in NOT_ON_KIT
 ]
