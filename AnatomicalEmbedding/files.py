@@ -10,7 +10,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any, TypeVar
 
-from .errors import AnatomicalEmbeddingError
+from .errors import AnatomicalEmbeddingError, PointsError
 
 _T = TypeVar("_T")
 TEMPORARY = ".????????????.{name}"  # glob pattern of the temporary files of `atomic_path`
@@ -54,6 +54,12 @@ def write_text(
         raise error(
             f"{path}: cannot be written; check that the folder is writable and not full."
         ) from fault
+
+
+def require_folder(folder: Path, content: str) -> None:
+    """Raise PointsError if a folder does not exist. content: what it should hold, for the message."""
+    if not folder.is_dir():
+        raise PointsError(f"{folder}: no such folder; give a folder of {content}.")
 
 
 def parse_json(text: str | bytes) -> Any:

@@ -35,19 +35,16 @@ class Anatomy:
         return (points_body - self.low) / self.step
 
     @staticmethod
-    def nearest(grid: np.ndarray, index: np.ndarray, beyond: int = 0) -> np.ndarray:
-        """Return the values of a grid at the nearest voxels.
+    def nearest(grid: np.ndarray, index: np.ndarray) -> np.ndarray:
+        """Return the values of a grid (k, j, i) at the nearest voxels; 0 beyond the grid: air, and no structure.
 
-        Args:
-            grid: (k, j, i).
-            index: (..., 3) continuous indices i, j, k.
-            beyond: value outside the grid.
+        index: (..., 3) continuous indices i, j, k.
         """
         nk, nj, ni = grid.shape
         i, j, k = np.moveaxis(np.rint(index).astype(np.int32), -1, 0)
         inside = (i >= 0) & (i < ni) & (j >= 0) & (j < nj) & (k >= 0) & (k < nk)
         flat = np.where(inside, (k * nj + j) * ni + i, 0)
-        return np.where(inside, grid.ravel()[flat], grid.dtype.type(beyond))
+        return grid.ravel()[flat] * inside
 
 
 @lru_cache(maxsize=2)  # by position alone, as f(False) and f(female=False) would be drawn twice

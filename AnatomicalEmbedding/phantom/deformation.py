@@ -29,6 +29,10 @@ _SHIFTS = read_table("Phantom/shifts.csv")
 _BLADDER_NECK = (0.0, 42.0, -20.0)
 # least and largest width of the bladder near its neck, relative to the canonical body
 _FILLING = (0.65, 2.0)
+_FILLED_MM = 110.0  # reach of the filling, from the neck of the bladder
+_SOFTNESS = (
+    0.05  # of `FatLayer`: width of the smooth transition at the muscle wall, in units of the radius
+)
 
 
 @dataclass(frozen=True)
@@ -134,11 +138,10 @@ class FatLayer:
 
     A radius r in the patient (1 = muscle wall) becomes r - change * softplus(r - 1) in the canonical body. `change` is
     below 1. If `change` is positive, the patient has more fat than the canonical body. In neck and head, the radius is
-    not changed. softness: width of the smooth transition at r = 1, in units of r.
+    not changed.
     """
 
     change: float
-    softness: float = 0.05
 
     def _ellipse(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return three arrays (n,) about n points: y of the body's middle at the point's height; the point's distance
@@ -155,10 +158,10 @@ class FatLayer:
         """Return two arrays (n,): the radii in the canonical body for radii in the patient, and the derivatives of the
         new radii by the old radii."""
         # soft: softplus(radius - 1), that is softness * log(1 + exp(u)), without overflow for large u
-        u = np.clip((radius - 1) / self.softness, -60, 60)
-        soft = self.softness * np.where(u > 40, u, np.log1p(np.exp(np.minimum(u, 40))))
-        soft += np.maximum(radius - 1 - 60 * self.softness, 0)
-        zero = self.softness * np.log1p(np.exp(-1 / self.softness))  # radius 0 stays 0
+        u = np.clip((radius - 1) / _SOFTNESS, -60, 60)
+        soft = _SOFTNESS * np.where(u > 40, u, np.log1p(np.exp(np.minimum(u, 40))))
+        soft += np.maximum(radius - 1 - 60 * _SOFTNESS, 0)
+        zero = _SOFTNESS * np.log1p(np.exp(-1 / _SOFTNESS))  # radius 0 stays 0
         return radius - amount * (soft - zero), 1 - amount / (1 + np.exp(-u))
 
     def apply(self, points: np.ndarray) -> np.ndarray:
@@ -201,12 +204,12 @@ class FatLayer:
 class Filling:
     """Changes distances from the neck of the bladder, so that the bladder is fuller or emptier.
 
-    A distance r in the patient becomes r * (1 + change * (1 - r^2 / reach^2)^3) in the canonical body, up to the reach.
+    A distance r in the patient becomes r * (1 + change * (1 - r^2 / reach^2)^3) in the canonical body, up to a reach of
+    110 mm.
     The function is monotone for changes above -1 and below 1.5.
     """
 
     change: float
-    reach_mm: float = 110.0
 
     def apply(self, points: np.ndarray) -> np.ndarray:
         """Move points (n, 3), mm, from the patient to the canonical body."""
@@ -218,19 +221,19 @@ class Filling:
         away = points - _BLADDER_NECK
         goal = np.linalg.norm(away, axis=1)
         low = np.zeros_like(goal)
-        high = np.maximum(goal, self.reach_mm)
+        high = np.maximum(goal, _FILLED_MM)
         for _ in range(50):  # bisection: exact to 1e-13 mm
             middle = (low + high) / 2
             over = middle * self._factor(middle) > goal
             low = np.where(over, low, middle)
             high = np.where(over, middle, high)
-        inside = goal < self.reach_mm
+        inside = goal < _FILLED_MM
         factor = np.where(inside, low, goal) / np.maximum(goal, 1e-9)
         return np.where(inside[:, None], _BLADDER_NECK + away * factor[:, None], points)
 
     def _factor(self, r: np.ndarray) -> np.ndarray:
         """Return by which factor distances r, mm, in the patient change."""
-        return 1 + self.change * np.maximum(1 - np.square(r / self.reach_mm), 0) ** 3
+        return 1 + self.change * np.maximum(1 - np.square(r / _FILLED_MM), 0) ** 3
 
 
 @dataclass(frozen=True)

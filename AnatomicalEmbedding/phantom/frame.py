@@ -30,8 +30,8 @@ fat_mm = Spline(*profile("fat_mm"))  # thickness of skin and subcutaneous fat, m
 
 def outline(name: str, squareness: float) -> Loft:
     """Return a solid of `Resources/Phantom/outlines.csv`: the skin, the body cavity or the mediastinum."""
-    columns = ("z", "half_width", "front", "back")
-    rows = [[row[column] for column in columns] for row in _OUTLINES if row["outline"] == name]
+    # z, half width, front, back
+    rows = [list(row.values())[1:] for row in _OUTLINES if row["outline"] == name]
     return Loft(np.array(rows, float), squareness)
 
 

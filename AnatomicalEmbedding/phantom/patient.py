@@ -135,11 +135,9 @@ def grid_about(
 def _body_points(anatomy: Anatomy, low: float, high: float) -> np.ndarray:
     """Return the positions (N, 3), mm, of voxels of the canonical body between the heights `low` and `high`, mm. Of
     _EVERY voxels along an axis, one is returned."""
-    k0, k1 = (
-        int(np.clip((z - anatomy.low[2]) / anatomy.step, 0, len(anatomy.label) - 1))
-        for z in (low, high)
-    )
-    rows = np.unique(np.append(np.arange(k0, k1, _EVERY), k1))
+    slices = (np.array([low, high]) - anatomy.low[2]) / anatomy.step
+    first, last = np.clip(slices, 0, len(anatomy.label) - 1).astype(int)
+    rows = np.unique(np.append(np.arange(first, last, _EVERY), last))
     k, j, i = np.nonzero(anatomy.label[rows][:, ::_EVERY, ::_EVERY])
     return np.stack([i * _EVERY, j * _EVERY, rows[k]], axis=1) * anatomy.step + anatomy.low
 

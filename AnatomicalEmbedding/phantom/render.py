@@ -148,28 +148,18 @@ def texture(tissue: np.ndarray, starts: Sequence[int] | np.ndarray) -> np.ndarra
 def _texture_tile() -> np.ndarray:
     """Return the texture, (TEXTURE_SIZE,) * 3, standard deviation 1: fine and coarse blurs of one noise, mixed.
 
-    The blurs are products in frequency space, so that the tile is periodic. `squared`: squared frequency of each term.
+    The blurs are products in frequency space, so that the tile is periodic.
     """
-    rng = np.random.default_rng(77)
-    noise = np.fft.rfftn(rng.standard_normal((TEXTURE_SIZE,) * 3))
-    f = np.fft.fftfreq(TEXTURE_SIZE)
-    squared = (
-        f[:, None, None] ** 2
-        + f[None, :, None] ** 2
-        + np.fft.rfftfreq(TEXTURE_SIZE)[None, None, :] ** 2
-    )
-    fields = [
-        np.fft.irfftn(
-            noise * np.exp(-2 * np.pi**2 * sigma**2 * squared),
-            s=(TEXTURE_SIZE,) * 3,
-            axes=(0, 1, 2),
-        )
-        for sigma in (0.9, 2.5)
-    ]
-    mixed = sum(
-        w * (field - field.mean()) / field.std()
-        for w, field in zip((0.75, 0.6), fields, strict=True)
-    )
+    shape = (TEXTURE_SIZE,) * 3
+    noise = np.fft.rfftn(np.random.default_rng(77).standard_normal(shape))
+    along_kj = np.fft.fftfreq(TEXTURE_SIZE) ** 2
+    along_i = np.fft.rfftfreq(TEXTURE_SIZE) ** 2
+    squared = along_kj[:, None, None] + along_kj[:, None] + along_i  # squared frequency
+    mixed = np.zeros(shape)
+    for weight, sigma in ((0.75, 0.9), (0.6, 2.5)):
+        blur = np.exp(-2 * np.pi**2 * sigma**2 * squared)
+        field = np.fft.irfftn(noise * blur, s=shape, axes=(0, 1, 2))
+        mixed += weight * (field - field.mean()) / field.std()
     return (mixed / mixed.std()).astype(np.float32)
 
 

@@ -30,11 +30,9 @@ def draw_skeleton(canvas: Canvas) -> None:
 
 def vertebra_radii(name: str) -> tuple[float, float]:
     """Return half width and half depth of a vertebral body, mm."""
-    half_width, half_depth = (
-        float(np.interp(VERTEBRA_Z[name], *profile(f"vertebra_half_{size}")))
-        for size in ("width", "depth")
-    )
-    return half_width, half_depth
+    z = VERTEBRA_Z[name]
+    half_width = float(np.interp(z, *profile("vertebra_half_width")))
+    return half_width, float(np.interp(z, *profile("vertebra_half_depth")))
 
 
 def _frame_point(name: str, right: float, ahead: float, up: float) -> np.ndarray:
@@ -79,34 +77,33 @@ def _draw_spine(canvas: Canvas) -> None:
         disc = 0.27 * below
         half = (below - disc) / 2
         label = f"vertebrae_{name}"
-        canal, reach, droop, wing, behind, radius = _PROCESSES[name[0]]
-        canal_y = -ry - canal  # centre of the canal
-        spinous = [(0, canal_y - canal, 0), (0, canal_y - canal - reach, droop)]
-        turns = np.linspace(-2.3, 2.3, 15)
-        wide = canal + 2
-        arch = [_frame_point(name, wide * np.sin(a), canal_y - wide * np.cos(a), 0) for a in turns]
-        parts: list[Tube] = [
-            curve(arch, 3.8, squash=(1, 1, 0.42 * below / 4.5)),
-            curve(
-                [_frame_point(name, *p) for p in spinous], 3.2, squash=(1, 1, 0.35 * below / 3.6)
-            ),
-        ]
-        for side in (1, -1):
-            process = [
-                (side * (canal + 2), canal_y - 2, 1),
-                (side * wing, canal_y - behind, 2),
-            ]
-            parts.append(curve([_frame_point(name, *p) for p in process], radius))
-        canvas.bone(parts, label, 1.9)
+        canvas.bone(_arch(name, below), label, 1.9)
         if name != "C1":
             canvas.paint(_cylinder(name, rx, ry, half), "cortical_bone", label)
             canvas.paint(_cylinder(name, rx - 1.8, ry - 1.8, half - 1.8), "marrow", label)
-            canvas.paint(
-                _cylinder(name, rx + 0.5, ry + 0.5, disc / 2, up=-below / 2),
-                "disc",
-                "intervertebral_discs",
-            )
+            plate = _cylinder(name, rx + 0.5, ry + 0.5, disc / 2, up=-below / 2)
+            canvas.paint(plate, "disc", "intervertebral_discs")
     _draw_cord(canvas)
+
+
+def _arch(name: str, below: float) -> list[Tube]:
+    """Return the arch and the processes of a vertebra. below: distance to the next vertebra below, mm."""
+    canal, reach, droop, wing, behind, radius = _PROCESSES[name[0]]
+    canal_y = -vertebra_radii(name)[1] - canal  # centre of the canal
+
+    def tube(points: list, radius: float, tall: float = 1.0) -> Tube:
+        """Make a tube through points of the vertebra's frame, mm. tall: widens it along the spine."""
+        return curve([_frame_point(name, *point) for point in points], radius, squash=(1, 1, tall))
+
+    wide = canal + 2
+    turns = np.linspace(-2.3, 2.3, 15)
+    arch = [(wide * np.sin(turn), canal_y - wide * np.cos(turn), 0.0) for turn in turns]
+    spinous = [(0.0, canal_y - canal, 0.0), (0.0, canal_y - canal - reach, droop)]
+    tubes = [tube(arch, 3.8, 0.42 * below / 4.5), tube(spinous, 3.2, 0.35 * below / 3.6)]
+    for side in (1, -1):
+        process = [(side * wide, canal_y - 2, 1.0), (side * wing, canal_y - behind, 2.0)]
+        tubes.append(tube(process, radius))
+    return tubes
 
 
 def _draw_cord(canvas: Canvas) -> None:
@@ -135,29 +132,19 @@ def rib_point(number: int, way: float, side: int) -> np.ndarray:
         way: 0 at the spine to 1 at the sternum.
         side: 1 on the right, -1 on the left.
     """
-    start = VERTEBRA_Z[f"T{number}"] + 7
-    z = (
-        start
-        + 6 * np.sin(np.pi * min(way * 4, 1)) * (way < 0.25)
-        - float(_RIBS[number - 1]["fall"]) * way**1.25
-    )
-    if way > _BONY and number <= 10:  # the cartilage rises to the sternum
-        rise = 130 if number > 5 else 50
-        z += (way - _BONY) * (rise if number > 2 else 0)
+    fall = float(_RIBS[number - 1]["fall"])
+    hump = 6 * np.sin(np.pi * min(way * 4, 1)) * (way < 0.25)
+    z = VERTEBRA_Z[f"T{number}"] + 7 + hump - fall * way**1.25
+    if way > _BONY and 2 < number <= 10:  # the cartilage rises to the sternum
+        z += (way - _BONY) * (130 if number > 5 else 50)
     # the point of the cavity's cross-section in the direction `angle` (0: to the back), moved outwards
     half, middle, front, rear = (float(v) for v in CAVITY.section(np.array(z)))
     angle = np.pi * (0.075 + 0.90 * way)
-    u = np.sin(angle)
-    v = -np.cos(angle)
-    depth = front if v > 0 else rear
+    depth = front if np.cos(angle) < 0 else rear
     grow = 1 / np.sqrt((1 + np.sqrt(max(1 - CAVITY.squareness * np.sin(2 * angle) ** 2, 0))) / 2)
-    return np.array(
-        [
-            side * (half + _RIB_OUTWARD_MM) * u * grow,
-            middle + (depth + _RIB_OUTWARD_MM) * v * grow,
-            z,
-        ]
-    )
+    aside = side * (half + _RIB_OUTWARD_MM) * np.sin(angle) * grow
+    ahead = -(depth + _RIB_OUTWARD_MM) * np.cos(angle) * grow
+    return np.array([aside, middle + ahead, z])
 
 
 def _draw_thorax(canvas: Canvas) -> None:

@@ -1,6 +1,7 @@
 """Airways, heart and vessels of the canonical body."""
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .canvas import Canvas
 from .parts import draw_part, tree_roots
@@ -23,11 +24,9 @@ def _draw_heart(canvas: Canvas) -> None:
     """Draw the fat around the heart, then atria, muscle and ventricles as ellipsoids along the axis of the heart."""
     axes = axes_along(_HEART_AXIS)
 
-    def body(
-        ahead: float, offset: tuple[float, float, float], radii: tuple[float, float, float]
-    ) -> Ellipsoid:
+    def body(ahead: float, offset: ArrayLike, radii: ArrayLike) -> Ellipsoid:
         """Make an ellipsoid. ahead: mm from the heart's centre along its axis. offset: x, y, z to add, mm."""
-        return Ellipsoid(_HEART_CENTRE + ahead * _HEART_AXIS + np.array(offset), radii, axes)
+        return Ellipsoid(_HEART_CENTRE + ahead * _HEART_AXIS + np.asarray(offset), radii, axes)
 
     canvas.paint(body(0, (0, 0, 0), (52, 52, 70)), "visceral_fat", "visceral_fat", over=("lung",))
     canvas.paint(body(-34, (14, 2, 4), (31, 31, 27)), "heart_blood_right", "heart_atrium_right")

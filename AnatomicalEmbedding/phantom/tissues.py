@@ -13,8 +13,7 @@ LABEL_ID = {row["name"]: number for number, row in enumerate(read_table("Phantom
 
 def hu_table(phase: str, rng: np.random.Generator) -> np.ndarray:
     """Choose the random HU of every tissue in one patient: float32, indexed by `TISSUE_ID`. phase: one of `PHASES`."""
-    usual, spread = (
-        np.array([float(row[column]) for row in _TISSUES]) for column in (phase, "spread")
-    )
+    usual = np.array([float(row[phase]) for row in _TISSUES])
+    spread = np.array([float(row["spread"]) for row in _TISSUES])
     deviation = np.clip(rng.standard_normal(len(_TISSUES)), -2, 2)
     return (usual + deviation * spread).astype(np.float32)

@@ -1,6 +1,7 @@
 """Body wall, cavities and lungs of the canonical body."""
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .canvas import Canvas
 from .frame import BODY, CAVITY, VERTEBRA_Z, diaphragm_z, fat_mm, outline, spine_y
@@ -72,7 +73,7 @@ def _draw_cavities(canvas: Canvas) -> None:
         (above & (x < 0), "lung", "lung_left"),
     )
     for mask, tissue, label in parts:
-        canvas.paint(Piece(low, high, lambda *_, mask=mask: mask), tissue, label)
+        canvas.paint(_piece(low, high, mask), tissue, label)
     canvas.paint(_MEDIASTINUM, "visceral_fat", "visceral_fat", over=("lung",))
 
     # the spine and the tissue behind it are not part of the thoracic cavity
@@ -115,8 +116,13 @@ def _draw_septa(canvas: Canvas) -> None:
     fine = _stretch(_stretch(_stretch(coarse, 0, nk), 1, nj), 2, ni)
     low, high = (-232, -148, -130), (232, 172, 640)
     cut, _ = canvas.region(low, high)
-    sheets = Piece(low, high, lambda *_: np.abs(fine[cut]) < 0.035)
+    sheets = _piece(low, high, np.abs(fine[cut]) < 0.035)
     canvas.paint(sheets, "fat", None, over=("muscle",))
+
+
+def _piece(low: ArrayLike, high: ArrayLike, mask: np.ndarray) -> Piece:
+    """Return a part of the canvas's box from `low` to `high`. mask: bool (k, j, i) of this box."""
+    return Piece(low, high, lambda *_: mask)
 
 
 def _stretch(field: np.ndarray, axis: int, size: int) -> np.ndarray:

@@ -14,6 +14,7 @@ from ..embedding.calibration import OUTCOMES, Calibration, Forest
 from ..embedding.inference import Model, ProgressCallback
 from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError, PointsError, VolumeError, require
+from ..files import require_folder
 from ..matching import EFFORTS
 from ..matching.confidence import EVIDENCE
 from ..matching.match import Matches, match
@@ -167,8 +168,7 @@ def collect(
     same cases as `grow_forest`.
     """
     for folder in folders:
-        if not folder.is_dir():
-            raise PointsError(f"{folder}: no such folder; give folders of CT scans.")
+        require_folder(folder, "CT scans")
     _forest_class()  # if scikit-learn is missing, this raises before the long work
     skipped: list[str] = []
     scans = find_scans(folders, skipped.append)

@@ -138,7 +138,7 @@ def make_label_image(body: LabelledBody, placement: Placement, seed: int) -> Lab
 
     slices = np.arange(len(body.labels), dtype=float)
     index = BodyIndex(to_canonical, body.grid, anatomy).at(slices)
-    tissue = anatomy.nearest(anatomy.tissue, index, TISSUE_ID["air"])
+    tissue = anatomy.nearest(anatomy.tissue, index)
     canonical_labels = _number_canonical_labels(body.names)[anatomy.nearest(anatomy.label, index)]
     tissue = _draw_tissue(body, tissue, canonical_labels, rng)
     hu_of_tissue = hu_table(phase, rng)

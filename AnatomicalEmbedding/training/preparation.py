@@ -19,7 +19,7 @@ from ..embedding.coverage import apply_affine, body_points, robust_affine
 from ..embedding.inference import Model, load_model
 from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError, VolumeError
-from ..files import TEMPORARY, atomic_path
+from ..files import TEMPORARY, atomic_path, require_folder
 from ..scan.sources import Source, find_scans
 from ..structures.labelled_scans import load_case
 from .frames import SETTLED_SCALE_SD, SETTLED_SHIFT_SD_MM, FrameGuess, LevelTable, frame_from_map
@@ -125,8 +125,7 @@ def prepare_set(
     """
     destination.mkdir(parents=True, exist_ok=True)
     for folder in folders:
-        if not folder.is_dir():
-            raise AnatomicalEmbeddingError(f"{folder}: no such folder; give a folder of CTs.")
+        require_folder(folder, "CTs")
     scans = sorted(find_scans(folders, report).items())
     work = partial(
         _prepare,
