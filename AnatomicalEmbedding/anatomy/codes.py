@@ -41,10 +41,11 @@ def site_codes(site: str) -> tuple[Code, Code | None] | None:
 
 def site_words(organ: Code, side: Code | None) -> str:
     """Return a site in words, such as "left kidney". For an unknown organ, the words in its code are used."""
-    named = next(
-        (word for word, code in SIDE_CODES.items() if side is not None and side[:2] == code[:2]), ""
-    )
-    return f"{named} {name_of_code(organ) or organ[2]}".strip()
+    words = name_of_code(organ) or organ[2]
+    for side_word, code in SIDE_CODES.items():
+        if side is not None and side[:2] == code[:2]:
+            return f"{side_word} {words}"
+    return words
 
 
 def _key(name: str) -> str:

@@ -53,13 +53,12 @@ class Terms:
 
     def __getitem__(self, name: str) -> Term:
         """Return the term with this name. Raises AnatomicalEmbeddingError for an unknown name."""
-        try:
-            return self.by_name[name]
-        except KeyError:
+        if name not in self.by_name:
             hint = did_you_mean(name, self.by_name)
             raise AnatomicalEmbeddingError(
                 f"{name}: no place has this name{hint}; see Resources/Terms."
-            ) from None
+            )
+        return self.by_name[name]
 
     def ancestors(self, name: str) -> set[str]:
         """Return the names of all structures that contain this place. The parent `lung` stands for both lungs."""
@@ -84,7 +83,7 @@ def load_tissues() -> tuple[Term, ...]:
 
 def _rows() -> list[Term]:
     """Read all rows of all tables, in the order of the files' names."""
-    terms: list[Term] = []
+    terms = []
     for path in sorted(resource("Terms").glob("*.csv")):
         for row in read_table(f"Terms/{path.name}"):
             terms.append(
@@ -98,7 +97,7 @@ def _rows() -> list[Term]:
                     recipe=row["place"],
                     tissue=row["tissue"],
                     labels=_several(row["labels"]),
-                    parts=_several(row.get("parts")),
+                    parts=_several(row.get("parts", "")),
                     group=path.stem,
                 )
             )
@@ -109,9 +108,9 @@ def _rows() -> list[Term]:
     return terms
 
 
-def _several(cell: str | None) -> tuple[str, ...]:
-    """Return the texts of a cell, which | separates; () for an empty cell, and for a column that the table lacks."""
-    return tuple(part.strip() for part in (cell or "").split("|") if part.strip())
+def _several(cell: str) -> tuple[str, ...]:
+    """Return the texts of a cell, which | separates; () for an empty cell."""
+    return tuple(part.strip() for part in cell.split("|") if part.strip())
 
 
 @lru_cache(maxsize=1)

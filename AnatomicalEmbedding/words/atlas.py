@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import zipfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -68,7 +68,7 @@ class Atlas:
 
     weights_hash: str
     occupancies: dict[str, Occupancy]
-    metadata: dict = field(default_factory=dict)
+    metadata: dict
 
     def save(self, path: str | Path) -> None:
         """Write the atlas to one file, completely or not at all. Raises WeightsError if the file cannot be written."""
@@ -134,16 +134,11 @@ def _occupancy(
     """
     first = facts["first"]
     real = facts["real"]
-    if (
-        any(type(n) is not int for n in (*first, real))
-        or share.dtype != np.uint8
-        or not share.any()
-    ):
+    are_whole = all(type(n) is int for n in (*first, real))
+    if not are_whole or share.dtype != np.uint8 or not share.any():
         raise ValueError("no occupancy")
-    if any(
-        n < 0 or n + size > most
-        for n, size, most in zip(first[::-1], share.shape, SHAPE, strict=True)
-    ):
+    after = np.add(first, share.shape[::-1])  # the last cell
+    if min(first) < 0 or (after > SHAPE[::-1]).any():
         raise ValueError("outside the frame")
     weights = np.zeros(1, np.float32) if discriminant is None else discriminant
     if (

@@ -8,6 +8,7 @@ real patients together 0.9. If fewer than three real patients show the structure
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -17,16 +18,17 @@ from ..embedding.grid_reading import smoothed
 from ..embedding.inference import Model, ProgressCallback
 from ..embedding.map import EmbeddingMap
 from ..errors import PointsError
+from ..files import require_folder
 from ..phantom import make_phantom
-from ..scan.geometry import mask_box
+from ..scan.geometry import mask_box, spacing_of, transform_points
 from ..scan.image_files import IMAGE_SUFFIXES
-from ..scan.volume import Volume, transform_points
+from ..scan.volume import Volume
 from ..structures.label_files import list_of_names, read_label_image, read_texts
 from ..structures.label_names import reason_left_out
 from ..training import label_images
 from ..training.label_frames import place
 from .atlas import SHAPE, STEP_MM, Atlas, Occupancy, frame_index
-from .grid_weights import as_cell
+from .tokens import word_set
 
 PHANTOM_SEED = 73_000  # seed of the first synthetic patient for atlases
 _SAMPLE_MM = 4.0  # distance of the samples of a label map; by hand: finer than a cell of 6 mm
@@ -38,13 +40,8 @@ _FEWEST_DESCRIBED = 2  # bodies needed to learn a discriminant of descriptors
 _RIDGE = 0.005  # added to each variance of the descriptors, which have length 1
 # number of points of one body, inside or around a structure
 _FEWEST_POINTS, _POINTS_LIMIT = 5, 2000
-_SPREAD_OUT = (
-    "body_other",
-    "subcutaneous_fat",
-    "visceral_fat",
-    "torso_fat",
-    "vertebrae_unspecified",
-    "stomach_and_duodenum",
+_SPREAD_OUT = word_set(
+    "body_other subcutaneous_fat visceral_fat torso_fat vertebrae_unspecified stomach_and_duodenum"
 )
 # A structure is counted if its `reason_left_out` is None or that of the spinal cord, which has a place but no centre.
 _KEPT = (None, reason_left_out("spinal_cord"))
@@ -135,8 +132,7 @@ def _labelled_bodies(
 
 def list_label_files(folder: Path) -> list[Path]:
     """List label maps NAME.seg.nii.gz that have a NAME.labels.json. Raises PointsError if the folder holds none."""
-    if not folder.is_dir():
-        raise PointsError(f"{folder}: no such folder; give a folder of label maps.")
+    require_folder(folder, "label maps")
     files = sorted(folder.glob("*" + label_images.SUFFIX))
     label_files = [path for path in files if list_of_names(path).exists()]
     if not label_files:
@@ -165,8 +161,8 @@ def _sampled(
 
     labels: label value -> name in the file. embedding: the map of the scan. kind: see `SampledBody`.
     """
-    spacing = np.linalg.norm(ijk_to_ras[:3, :3], axis=0)
-    step = np.maximum(np.rint(_SAMPLE_MM / spacing), 1).astype(int)  # voxels along i, j, k
+    # voxels along i, j, k
+    step = np.maximum(np.rint(_SAMPLE_MM / spacing_of(ijk_to_ras)), 1).astype(int)
     every = [slice(0, n, s) for n, s in zip(voxels.shape, step[::-1], strict=True)]
     kji = np.mgrid[tuple(every)].reshape(3, -1).T  # (n, 3)
     label = voxels[tuple(kji.T)]
@@ -212,58 +208,74 @@ def with_discriminants(
     occupancies: dict[str, Occupancy], bodies: list[SampledBody]
 ) -> dict[str, Occupancy]:
     """Add a discriminant to each occupancy, or None if fewer than two bodies have descriptors of the structure."""
-    patients: dict[str, list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = {}
+    patients: dict[str, list[_Described]] = {name: [] for name in occupancies}
     for body in bodies:
         if body.descriptor is None:
             continue
         index, _ = frame_index(body.body_mm)
         for name, values in _labels_of(body).items():
-            if name not in occupancies:
-                continue
-            first = occupancies[name].first
-            share = occupancies[name].share
-            in_box = ((index >= first) & (index < np.add(first, share.shape[::-1]))).all(axis=1)
-            i, j, k = (index[in_box] - first).T
-            label = body.label[in_box]
-            descriptor = body.descriptor[in_box].astype(np.float32)
-            inside = np.isin(label, values)
-            # a point counts by the share of the structure at its cell; points inside the structure do not count.
-            # Unlabelled points have the weight 2, because `_sampled` kept only every second unlabelled point
-            weight = np.where(label == 0, 2, 1) * (share[k, j, i] / 255.0) * ~inside
-            members = _thinned(np.flatnonzero(inside))
-            around = _thinned(np.flatnonzero(weight > 0))
-            if min(len(members), len(around)) >= _FEWEST_POINTS:
-                patients.setdefault(name, []).append(
-                    (descriptor[members], descriptor[around], weight[around])
-                )
-    learnt = {
-        name: _discriminant(values)
-        for name, values in patients.items()
-        if len(values) >= _FEWEST_DESCRIBED
-    }
-    return {
-        name: replace(value, discriminant=learnt.get(name)) for name, value in occupancies.items()
-    }
+            if name in occupancies:
+                patients[name] += _described(body, index, values, occupancies[name])
+    result = {}
+    for name, occupancy in occupancies.items():
+        discriminant = None
+        if len(patients[name]) >= _FEWEST_DESCRIBED:
+            discriminant = _discriminant(patients[name])
+        result[name] = replace(occupancy, discriminant=discriminant)
+    return result
 
 
-def _discriminant(patients: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> np.ndarray:
+class _Described(NamedTuple):
+    """Descriptors of one patient about one structure: inside (n, d) and around (m, d), whose weights are (m,)."""
+
+    inside: np.ndarray
+    around: np.ndarray
+    weight: np.ndarray
+
+
+def _described(
+    body: SampledBody, index: np.ndarray, values: list[int], occupancy: Occupancy
+) -> list[_Described]:
+    """Return the descriptors of a body about a structure, in a list; [] if it has too few points of the structure.
+
+    Args:
+        body: the body, with descriptors.
+        index: (n, 3) i, j, k of its points in the body frame.
+        values: label values of the structure.
+        occupancy: the structure in the body frame.
+    """
+    first = occupancy.first
+    share = occupancy.share
+    in_box = ((index >= first) & (index < np.add(first, share.shape[::-1]))).all(axis=1)
+    i, j, k = (index[in_box] - first).T
+    label = body.label[in_box]
+    descriptor = body.descriptor[in_box].astype(np.float32)
+    is_inside = np.isin(label, values)
+    # a point counts by the share of the structure at its cell; points inside the structure do not count.
+    # Unlabelled points have the weight 2, because `_sampled` kept only every second unlabelled point
+    weight = np.where(label == 0, 2, 1) * (share[k, j, i] / 255.0) * ~is_inside
+    inside = _thinned(np.flatnonzero(is_inside))
+    around = _thinned(np.flatnonzero(weight > 0))
+    if min(len(inside), len(around)) < _FEWEST_POINTS:
+        return []
+    return [_Described(descriptor[inside], descriptor[around], weight[around])]
+
+
+def _discriminant(patients: list[_Described]) -> np.ndarray:
     """Return weights and constant, (d + 1,), that separate descriptors in a structure from descriptors around it.
 
-    They are Fisher's linear discriminant (1936). All patients count equally. patients: for each patient, descriptors
-    (n, d) in the structure, descriptors (m, d) around it, and weights (m,) of the descriptors around it.
+    They are Fisher's linear discriminant (1936). All patients count equally.
     """
-    means = [
-        (inside.mean(axis=0), np.average(surroundings, axis=0, weights=weight))
-        for inside, surroundings, weight in patients
-    ]
-    inside_mean, outside_mean = np.mean(means, axis=0)
-    covariances = [np.cov(inside.T, bias=True) for inside, _, _ in patients]
-    covariances += [
-        np.cov(surroundings.T, bias=True, aweights=weight) for _, surroundings, weight in patients
-    ]
+    inside_mean = np.mean([patient.inside.mean(axis=0) for patient in patients], axis=0)
+    around_mean = np.mean(
+        [np.average(patient.around, axis=0, weights=patient.weight) for patient in patients], axis=0
+    )
+    covariances = [np.cov(patient.inside.T, bias=True) for patient in patients]
+    for patient in patients:
+        covariances.append(np.cov(patient.around.T, bias=True, aweights=patient.weight))
     covariance = np.mean(covariances, axis=0) + _RIDGE * np.eye(len(inside_mean))
-    weights = np.linalg.solve(covariance, inside_mean - outside_mean)
-    return np.append(weights, -weights @ (inside_mean + outside_mean) / 2).astype(np.float32)
+    weights = np.linalg.solve(covariance, inside_mean - around_mean)
+    return np.append(weights, -weights @ (inside_mean + around_mean) / 2).astype(np.float32)
 
 
 def _thinned(index: np.ndarray) -> np.ndarray:
@@ -321,10 +333,9 @@ def _occupancy(counts: list[_Counted]) -> Occupancy | None:
     if not share.any():
         return None
     box = mask_box(share > 0)
-    first = low + [part.start for part in box]
-    return Occupancy(
-        as_cell(first[::-1]), np.rint(np.clip(share[box], 0, 1) * 255).astype(np.uint8), len(real)
-    )
+    k, j, i = low + [part.start for part in box]
+    stored = np.rint(np.clip(share[box], 0, 1) * 255).astype(np.uint8)
+    return Occupancy((int(i), int(j), int(k)), stored, len(real))
 
 
 def _share(counts: list[_Counted], low: np.ndarray, size: np.ndarray) -> np.ndarray:
@@ -334,8 +345,8 @@ def _share(counts: list[_Counted], low: np.ndarray, size: np.ndarray) -> np.ndar
     A body counts in a cell by its visibility there, 0 to 1: 0 where the scan shows nothing of the body.
     """
     crop = tuple(slice(a, a + n) for a, n in zip(low, size, strict=True))
-    inside = np.zeros(tuple(size), dtype=np.float32)
-    seen_by = np.zeros(tuple(size), dtype=np.float32)
+    inside = np.zeros(tuple(size), np.float32)
+    seen_by = np.zeros(tuple(size), np.float32)
     for count in counts:
         grid = np.zeros_like(inside)
         k, j, i = np.array(np.unravel_index(count.cells, SHAPE)) - low[:, None]

@@ -34,7 +34,7 @@ _AROUND_MM, _AROUND_SOFT_MM = 8.0, 7.0
 # width of the soft limits of a relation, along its direction and across it
 _BEYOND_MM, _ACROSS_MM = 3.0, 8.0
 # direction -> axis (R, A, S), and 1 along or -1 against the axis
-_ALONG = {
+ALONG = {
     "left": (0, -1),
     "right": (0, 1),
     "posterior": (1, -1),
@@ -93,7 +93,7 @@ def field_by_recipe(recipe: str, grid: Grid, field_of: Finder, side: str) -> Fie
         return blob(
             grid, grid.mean(first_field) + np.array([values[0] * outward, *values[1:3]]), values[3]
         )
-    return blob(grid, _end_of(grid, first_field, *_ALONG[names[1]]), values[0])  # "end"
+    return blob(grid, _end_of(grid, first_field, *ALONG[names[1]]), values[0])  # "end"
 
 
 def surety(recipe: str) -> float | None:
@@ -148,9 +148,9 @@ def _side_of(grid: Grid, surroundings: Field, span: np.ndarray, direction: str) 
         grid: the grid.
         surroundings: the tissue around the place.
         span: (2, 3) mm, the lowest and the highest R, A, S of the place.
-        direction: one of `_ALONG`.
+        direction: one of `ALONG`.
     """
-    axis, sign = _ALONG[direction]
+    axis, sign = ALONG[direction]
     low, high = span
     border = high[axis] if sign > 0 else low[axis]
     beyond_mm = sign * (grid.position(surroundings, axis) - border)
@@ -176,8 +176,6 @@ def part_of(grid: Grid, field: Field, shares: np.ndarray, side: str) -> Field:
         a, b = shares[axis]
         if axis == 0 and side == "left":
             a, b = 1 - b, 1 - a
-        if (a, b) == (0, 1):
-            continue
         position = (grid.position(field, axis) - low[axis]) / max(high[axis] - low[axis], 1.0)
         # logistic steps, so that the part fades at its ends
         if a > 0:

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
+from itertools import product
 
 from ..anatomy.names import SIDES
 from ..anatomy.terms import Term, Terms, load_terms, plain_words
@@ -105,16 +106,9 @@ class Dictionary:
         parts: dict[str, dict[str, list[Entry]]] = {}
         for name, part_phrases in phrases.items():
             for whole in self.terms.ancestors(name):
-                rests = {
-                    part_phrase - whole_phrase
-                    for part_phrase in part_phrases
-                    for whole_phrase in phrases[whole]
-                    if whole_phrase < part_phrase
-                }
-                for word in PARTS:
-                    if {word} in rests:
-                        places = parts.setdefault(word, {})
-                        places.setdefault(whole, []).extend(self.entries_of(name))
+                for word in PARTS & _added_words(part_phrases, phrases[whole]):
+                    places = parts.setdefault(word, {})
+                    places.setdefault(whole, []).extend(self.entries_of(name))
         return parts
 
     def _add(self, term: Term, words: str, adjective: bool = False) -> None:
@@ -134,6 +128,16 @@ class Dictionary:
 @lru_cache(maxsize=1)
 def load_dictionary() -> Dictionary:
     return Dictionary(load_terms())
+
+
+def _added_words(longer: list[frozenset[str]], shorter: list[frozenset[str]]) -> set[str]:
+    """Return the words of which one alone turns one of the shorter phrases into one of the longer phrases."""
+    words: set[str] = set()
+    for long_phrase, short_phrase in product(longer, shorter):
+        rest = long_phrase - short_phrase
+        if short_phrase < long_phrase and len(rest) == 1:
+            words |= rest
+    return words
 
 
 @lru_cache(maxsize=20_000)
@@ -159,10 +163,12 @@ def suggestions(beginning: str, most: int = 8) -> list[str]:
         if sides and term.side not in sides:
             continue
         for words in (*term.words, term.title):
-            # short names and names that begin so come first: one character of position counts like five of length
             position = f" {words.lower()}".find(f" {plain}")
-            if position >= 0:
-                ranks[term.title] = min(ranks.get(term.title, 999), position * 5 + len(words))
+            if position < 0:
+                continue
+            # short names and names that begin so come first: one character of position counts like five of length
+            rank = position * 5 + len(words)
+            ranks[term.title] = min(ranks.get(term.title, rank), rank)
     return sorted(ranks, key=lambda title: (ranks[title], title))[:most]
 
 
@@ -185,7 +191,7 @@ def completions(typed: str) -> list[str]:
 def not_understood(text: str) -> str:
     """Return an error message for words that name no place. The message suggests places that the words may mean."""
     words = text[:TYPED_LENGTH].split()
-    titles: list[str] = []
+    titles = []
     for word in words[:8]:
         if len(word) > 2:
             titles += suggestions(word[:4], 2)

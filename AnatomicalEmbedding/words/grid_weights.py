@@ -46,23 +46,25 @@ class Field:
         return float(self.values.sum(dtype=np.float64))
 
     @property
+    def after(self) -> np.ndarray:
+        """Index i, j, k (3,) behind the last cell of the box."""
+        return np.add(self.first, self.values.shape[::-1])
+
+    @property
     def box(self) -> tuple[slice, ...]:
         """The slices that cut the field's box out of an array (k, j, i) of the grid."""
         return _box(self.first, self.values.shape[::-1])
 
     def with_values(self, values: np.ndarray) -> Field:
         """Return a field with other values (k, j, i) in the same box."""
-        return Field(self.first, np.ascontiguousarray(values, dtype=np.float32))
+        return Field(self.first, np.ascontiguousarray(values, np.float32))
 
     def over(self, where: Field) -> np.ndarray:
         """Return the values of this field in the box of `where`, (k, j, i); 0 where this field has no cell."""
         result = np.zeros_like(where.values)
         # low, high: i, j, k of the part that both boxes have
         low = np.maximum(self.first, where.first)
-        high = np.minimum(
-            np.add(self.first, self.values.shape[::-1]),
-            np.add(where.first, where.values.shape[::-1]),
-        )
+        high = np.minimum(self.after, where.after)
         if (high > low).all():
             size = high - low
             result[_box(low - where.first, size)] = self.values[_box(low - self.first, size)]
@@ -77,7 +79,7 @@ class Field:
         return Field(as_cell(np.add(self.first, [part.start for part in box[::-1]])), values[box])
 
 
-NOWHERE = Field((0, 0, 0), np.zeros((1, 1, 1), dtype=np.float32))
+NOWHERE = Field((0, 0, 0), np.zeros((1, 1, 1), np.float32))
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,14 +102,14 @@ class Grid:
     @cached_property
     def axes(self) -> list[np.ndarray]:
         """Centres of the cells along R, A and S, mm: three arrays."""
-        of_axes = zip(self.origin, self.step, self.shape[::-1], strict=True)
-        return [
-            (first + step * np.arange(count)).astype(np.float32) for first, step, count in of_axes
-        ]
+        axes = []
+        for first, step, count in zip(self.origin, self.step, self.shape[::-1], strict=True):
+            axes.append((first + step * np.arange(count)).astype(np.float32))
+        return axes
 
     def zeros(self) -> Field:
         """Return a field of zeros over the whole grid."""
-        return Field((0, 0, 0), np.zeros(self.shape, dtype=np.float32))
+        return Field((0, 0, 0), np.zeros(self.shape, np.float32))
 
     def position(self, field: Field, axis: int) -> np.ndarray:
         """Return a field's cell centres along axis 0 (R), 1 (A) or 2 (S), mm, as a three-dimensional array."""
@@ -144,14 +146,13 @@ class Grid:
         last = np.clip(
             np.ceil((high_mm - self.origin) / self.step).astype(int) + 1, first + 1, size
         )
-        return Field(as_cell(first), np.zeros((last - first)[::-1], dtype=np.float32))
+        return Field(as_cell(first), np.zeros((last - first)[::-1], np.float32))
 
     def grown(self, field: Field, mm: float) -> Field:
         """Return the same field in a box that is `mm` larger on every side."""
         low = self.origin + self.step * np.array(field.first)
-        larger = self.around(
-            low - mm, low + self.step * (np.array(field.values.shape[::-1]) - 1) + mm
-        )
+        high = low + self.step * (np.array(field.values.shape[::-1]) - 1)
+        larger = self.around(low - mm, high + mm)
         return larger.with_values(field.over(larger))
 
     def in_tissue(self, field: Field, values: np.ndarray) -> Field:
@@ -196,7 +197,7 @@ class Grid:
         if not index.size:
             return NOWHERE
         low = index.min(axis=1)
-        box = np.zeros(index.max(axis=1) + 1 - low, dtype=np.float32)
+        box = np.zeros(index.max(axis=1) + 1 - low, np.float32)
         box[tuple(index - low[:, None])] = values[values > 0]
         return Field(as_cell(low[::-1]), box)
 
@@ -240,8 +241,8 @@ def _box(first: Cell | np.ndarray, size: Cell | np.ndarray) -> tuple[slice, ...]
 def joined(fields: list[Field]) -> Field:
     """Return a field whose value at each cell is the largest value of `fields` at this cell."""
     low = np.min([field.first for field in fields], axis=0)
-    high = np.max([np.add(field.first, field.values.shape[::-1]) for field in fields], axis=0)
-    box = Field(as_cell(low), np.zeros((high - low)[::-1], dtype=np.float32))
+    high = np.max([field.after for field in fields], axis=0)
+    box = Field(as_cell(low), np.zeros((high - low)[::-1], np.float32))
     return box.with_values(np.max([field.over(box) for field in fields], axis=0))
 
 

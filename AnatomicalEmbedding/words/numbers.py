@@ -7,20 +7,7 @@ from itertools import pairwise
 from ..anatomy.names import RIBS, SIDES, VERTEBRAE
 from .tokens import Words, word_set
 
-_ORDINALS = (
-    "first",
-    "second",
-    "third",
-    "fourth",
-    "fifth",
-    "sixth",
-    "seventh",
-    "eighth",
-    "ninth",
-    "tenth",
-    "eleventh",
-    "twelfth",
-)
+_ORDINALS = "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth"
 _RANGE = word_set("- to through thru until")
 _LIST = word_set(", and & / or with")
 _SIZES = word_set("mm cm x % m")  # a number before one of these words is a size
@@ -57,11 +44,12 @@ def _items(words: Words, start: int, item: Item) -> tuple[Items, int]:
     items: Items = []
     n = start
     link = ""
+    value = ""
     after = start
     while n < len(words) and len(items) < _LIMIT:
-        value = item(words[n], items[-1][1] if items else "")
-        following = words[n + 1] if n + 1 < len(words) else ""
-        if value is None or (words[n].isdigit() and following in _SIZES):
+        value = item(words[n], value)
+        is_size = words[n].isdigit() and not _SIZES.isdisjoint(words[n + 1 : n + 2])
+        if value is None or is_size:
             break
         items.append((link, value))
         after = n + 1
@@ -142,11 +130,13 @@ def _discs_between(words: Words, start: int) -> Reading:
 
 def _rib(word: str, _: str) -> str | None:
     """Return the number of a rib as digits, such as "5" for "5", "5th" or "fifth"; None for other words."""
-    if word in _ORDINALS:
-        return str(_ORDINALS.index(word) + 1)
+    ordinals = _ORDINALS.split()
+    if word in ordinals:
+        return str(ordinals.index(word) + 1)
     match = re.fullmatch("([0-9]{1,2})(st|nd|rd|th)?", word)
-    number = int(match[1]) if match else 0
-    return str(number) if 1 <= number <= RIBS else None
+    if match is None or not 1 <= int(match[1]) <= RIBS:
+        return None
+    return str(int(match[1]))
 
 
 def _ribs(words: Words, start: int) -> Reading:

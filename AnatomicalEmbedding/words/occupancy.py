@@ -32,7 +32,7 @@ _EDGES = np.array(
         *range(10, 110, 10),
         *(120, 140, 160, 180, 200, 250, 300, 400, 600, 1000, 4000),
     ],
-    dtype=np.float32,
+    np.float32,
 )
 # of the bins; the outermost bins are limited, as they are open
 _MIDDLES = ((_EDGES[:-1] + _EDGES[1:]) / 2).clip(-1000, 1500)
@@ -72,14 +72,10 @@ def read_occupancy(grid: Grid, occupancy: Occupancy, shift_mm: float, fading: bo
         fading: True for ribs; their front parts are shifted less.
     """
     # reachable: the frame cells with a share above 0, their neighbours, and the cells that the shift can reach
-    reach = [1, 1, 1 + int(np.ceil(abs(shift_mm) / STEP_MM))]
+    reach = [1, 1, 1 + int(np.ceil(abs(shift_mm) / STEP_MM))]  # along i, j, k
     occupied = np.pad((occupancy.share > 0).astype(np.uint8), [(n, n) for n in reach[::-1]])
-    reachable = (
-        sitk.GetArrayFromImage(
-            sitk.BinaryDilate(sitk.GetImageFromArray(occupied), reach, sitk.sitkBox)
-        )
-        > 0
-    )
+    dilated = sitk.BinaryDilate(sitk.GetImageFromArray(occupied), reach, sitk.sitkBox)
+    reachable = sitk.GetArrayFromImage(dilated) > 0
     cells = grid.cells_in(np.subtract(occupancy.first, reach), reachable)
     body_mm = grid.body.reshape(3, -1)[:, cells]
     if shift_mm:
@@ -96,9 +92,8 @@ def faded(shift_mm: float, ahead_mm: np.ndarray) -> np.ndarray:
 
     ahead_mm: (n,) body coordinates of the places towards the front, mm.
     """
-    return (
-        shift_mm * np.clip((_FRONT_MM - ahead_mm) / (_FRONT_MM - _BACK_MM), _LEAST_PART, 1)
-    ).astype(np.float32)
+    part = np.clip((_FRONT_MM - ahead_mm) / (_FRONT_MM - _BACK_MM), _LEAST_PART, 1)
+    return (shift_mm * part).astype(np.float32)
 
 
 def between_bounds(grid: Grid, field: Field, spine: Spine, vertebra: str) -> Field:
@@ -144,35 +139,35 @@ def weighed(
         embedding: the map of the scan.
         discriminant: (d + 1,) of the structure, learnt with the weights of the map; or None.
     """
-    local = embedding.local
-    if local is None or discriminant is None:
-        return prior
     possible = prior.values > 0
-    if not possible.any():
+    if embedding.local is None or discriminant is None or not possible.any():
         return prior
-    # log ratio at the map's local descriptors around the prior's box, interpolated at the cells with a chance above 0;
-    # low, high: first and last cell of the box, in indices i, j, k of the local descriptors, which lie in half cells
-    first = embedding.cell_to_ras[:3, 3] - embedding.cell_mm / 4
+    # in indices i, j, k of the local descriptors, which lie in half cells: the prior's first cell and its cells' size
     local_mm = embedding.cell_mm / 2
-    low = (grid.origin + grid.step * prior.first - first) / local_mm
-    high = low + (np.array(prior.values.shape[::-1]) - 1) * grid.step / local_mm
-    size = np.array(local.shape[:0:-1])  # i, j, k
+    first_local_ras = embedding.cell_to_ras[:3, 3] - embedding.cell_mm / 4
+    low = (grid.origin + grid.step * prior.first - first_local_ras) / local_mm
+    step = grid.step / local_mm
+    high = low + (np.array(prior.values.shape[::-1]) - 1) * step
+    size = np.array(embedding.local.shape[:0:-1])
     start = np.clip(np.floor(low).astype(int), 0, size - 1)
     stop = np.clip(np.ceil(high).astype(int) + 1, start + 1, size)
-    box = (slice(a, b) for a, b in zip(start[::-1], stop[::-1], strict=True))
-    crop = local[(slice(None), *box)].float()
-    weights = torch.from_numpy(discriminant[:-1])
-    # discriminants were learnt from descriptors of length 1
-    length = crop.norm(dim=0).clamp_min(1e-3)
-    ratio = torch.tensordot(weights, crop, dims=1) / length + float(discriminant[-1])
-    # (n, 3) i, j, k of the cells with a chance above 0, in indices of `crop`
-    cells = low - start + np.argwhere(possible)[:, ::-1] * (grid.step / local_mm)
+    i, j, k = (slice(a, b) for a, b in zip(start, stop, strict=True))
+    ratio = _descriptor_ratio(embedding.local[:, k, j, i].float(), discriminant)
+    cells = low - start + np.argwhere(possible)[:, ::-1] * step  # (n, 3), in indices of `ratio`
     log_ratio = read_linear(ratio[None, None], torch.from_numpy(cells).float()[None])
     limited = log_ratio.numpy().ravel().clip(-_DESCRIPTOR_LIMIT, _DESCRIPTOR_LIMIT)
     new_odds = odds(prior.values[possible]) * np.exp(_DESCRIPTOR_WORTH * limited)
     values = np.zeros_like(prior.values)
     values[possible] = new_odds / (1 + new_odds)
     return prior.with_values(values)
+
+
+def _descriptor_ratio(local: torch.Tensor, discriminant: np.ndarray) -> torch.Tensor:
+    """Return the log likelihood ratio (k, j, i) at descriptors (d, k, j, i). discriminant: (d + 1,)."""
+    # discriminants were learnt from descriptors of length 1
+    length = local.norm(dim=0).clamp_min(1e-3)
+    weights = torch.from_numpy(discriminant[:-1])
+    return torch.tensordot(weights, local, dims=1) / length + float(discriminant[-1])
 
 
 def sharpened(grid: Grid, share: Field, tissue: str, alike: Field | None) -> Field:
@@ -186,11 +181,10 @@ def sharpened(grid: Grid, share: Field, tissue: str, alike: Field | None) -> Fie
     """
     if grid.hu is None or share.total < 0.5:
         return share
-    # (k, j, i) of the box; below, arrays (n,) belong to the counted cells
-    counted = grid.tissue[share.box] & (share.values > _LEAST)
+    counted = grid.tissue[share.box] & (share.values > _LEAST)  # (k, j, i) of the box
     if not counted.any():
         return share
-    all_hu = grid.hu[share.box][counted]
+    all_hu = grid.hu[share.box][counted]  # (n,) of the counted cells, as all arrays below
     all_prior = share.values[counted].clip(0, _SUREST)
     every = max(len(all_hu) // _CELLS_LIMIT, 1)
     order = np.argsort(all_hu[::every])  # sorted by CT number, for quick medians
@@ -207,17 +201,9 @@ def sharpened(grid: Grid, share: Field, tissue: str, alike: Field | None) -> Fie
         """
         outside = np.bincount(bins, 1 - inside, len(_WIDTHS))
         outside = outside / outside.sum() / _WIDTHS + 1e-6
-        if usual is not None:
-            density = usual
-        elif tissue in _UNIFORM:
-            density = _one_tissue(hu, inside**2)  # squared: cells with a high chance count most
-        else:
-            counts = np.bincount(bins, inside, len(_WIDTHS))
-            padded = np.pad(counts / max(counts.sum(), 1e-6), 1, mode="edge")
-            density = (0.25 * padded[:-2] + 0.5 * padded[1:-1] + 0.25 * padded[2:]) / _WIDTHS
-        return np.clip(
-            np.log((density * (likely + 0.01) + 1e-6) / outside), -2 * _LOG_LIMIT, _LOG_LIMIT
-        )
+        density = _density(hu, inside, tissue) if usual is None else usual
+        ratio = (density * (likely + 0.01) + 1e-6) / outside
+        return np.clip(np.log(ratio), -2 * _LOG_LIMIT, _LOG_LIMIT)
 
     inside = prior * likely[bins]
     for _ in range(_ROUNDS):
@@ -225,6 +211,15 @@ def sharpened(grid: Grid, share: Field, tissue: str, alike: Field | None) -> Fie
     values = np.zeros_like(share.values)
     values[counted] = _posterior(all_prior, log_ratio(inside)[_bins_of(all_hu)])
     return share.with_values(values)
+
+
+def _density(hu: np.ndarray, inside: np.ndarray, tissue: str) -> np.ndarray:
+    """Return the density of a structure's CT numbers in each HU bin. inside: (n,) chances of cells with `hu` (n,)."""
+    if tissue in _UNIFORM:
+        return _one_tissue(hu, inside**2)  # squared: cells with a high chance count most
+    counts = np.bincount(_bins_of(hu), inside, len(_WIDTHS))
+    padded = np.pad(counts / max(counts.sum(), 1e-6), 1, mode="edge")
+    return (0.25 * padded[:-2] + 0.5 * padded[1:-1] + 0.25 * padded[2:]) / _WIDTHS
 
 
 def _posterior(share: np.ndarray, log_ratio: np.ndarray) -> np.ndarray:
@@ -262,7 +257,7 @@ def _weighted_median(values: np.ndarray, weight: np.ndarray) -> float:
 def tissue_likelihood(hu: np.ndarray, tissue: str) -> np.ndarray:
     """Return 0 to 1: how well CT numbers agree with a kind of tissue; 1 for the tissue "any"."""
     if tissue not in _TISSUES:
-        return np.ones_like(hu, dtype=np.float32)
+        return np.ones_like(hu, np.float32)
     low, high, soft = _TISSUES[tissue]
     beyond = np.maximum(np.maximum(low - hu, hu - high), 0)
     return np.exp(-((beyond / soft) ** 2) / 2).astype(np.float32)

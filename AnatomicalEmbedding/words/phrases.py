@@ -64,9 +64,9 @@ class Mention:
     text: str
     start: int
     end: int
-    qualifier: Qualifier | None = None
-    denied: str = ""
-    unused: tuple[str, ...] = ()
+    qualifier: Qualifier | None
+    denied: str
+    unused: tuple[str, ...]
 
     @property
     def negated(self) -> bool:
@@ -115,7 +115,7 @@ def parse_query(text: str) -> list[Sentence]:
 
     For "liver, xyz", returns the whole text with a mention, and "xyz" without a mention. Raises the errors of `parse`.
     """
-    parts: list[Sentence] = []
+    parts = []
     for sentence, unread in _read(text):
         if sentence.mentions:
             parts.append(sentence)
@@ -169,6 +169,11 @@ class Name:
     def names(self) -> frozenset[str]:
         return frozenset(entry.name for entry in self.places)
 
+    @cached_property
+    def wholes(self) -> set[str]:
+        """The names of all places that contain one of the places."""
+        return {whole for name in self.names for whole in load_terms().ancestors(name)}
+
     @property
     def tokens(self) -> range:
         return range(self.first, self.last + 1)
@@ -198,9 +203,9 @@ def find_names(words: Words) -> list[Name]:
         longest = _longest(words, position)
         if listed is not None and (longest is None or longest.last < listed[1]):
             places, after = listed
-            names += [
-                Name(load_dictionary().entries_of(place), position, after - 1) for place in places
-            ]
+            for place in places:
+                entries = load_dictionary().entries_of(place)
+                names.append(Name(entries, position, after - 1))
             position = after
         elif longest is not None:
             names.append(longest)
@@ -242,40 +247,46 @@ def _sharing(words: Words, name: Name, names: Names, step: int) -> list[Name]:
     lobe", the phrase "lower lobe" with another first word is "upper lobe". The search ends at a word that makes no
     such phrase, or that means this place or a place that contains it.
     """
-    phrases = load_dictionary().phrases
     phrase = tuple(words[n] for n in name.tokens if words[n] not in SILENT)
+    if len(phrase) < 2 or phrase not in load_dictionary().phrases:
+        return []
     # tokens at which the search ends: those of names with several words, and the token after each such name
-    complete = {
-        n
-        for candidate in names
-        if candidate.last > candidate.first
-        for n in range(candidate.first, candidate.last + 2)
-    }
-    wholes = name.names | _wholes(name)
-    members: list[Name] = []
-    edge = name.last if step > 0 else name.first
-    while len(phrase) > 1 and phrase in phrases:
-        position = _next_member(words, edge, step)
-        if position is None or position in complete:
-            break
-        word = (words[position],)
-        # the phrase with 1, 2, ... of its last words replaced by this word (or of its first words, before the name)
-        if step > 0:
-            joined = [phrase[:-n] + word for n in range(1, len(phrase))]
-        else:
-            joined = [word + phrase[n:] for n in range(1, len(phrase))]
-        entries = next((phrases[candidate] for candidate in joined if candidate in phrases), [])
-        fitting = tuple(entry for entry in entries if not entry.demanded or entry.side in words)
-        shared = Name(fitting, position, position)
+    complete: set[int] = set()
+    for candidate in names:
+        if candidate.last > candidate.first:
+            complete.update(range(candidate.first, candidate.last + 2))
+    members = []
+    position = _next_member(words, name.last if step > 0 else name.first, step)
+    while position is not None and position not in complete:
+        entries = _usable(_completed(phrase, words[position], step), words)
+        member = Name(entries, position, position)
         # the places that the word names without the shared words
-        alone = set().union(
-            *(candidate.names for candidate in names if position in candidate.tokens)
-        )
-        if shared.names <= alone or not wholes.isdisjoint(shared.names | alone):
+        alone: set[str] = set()
+        for candidate in names:
+            if position in candidate.tokens:
+                alone |= candidate.names
+        is_new = not member.names <= alone
+        if not is_new or not (name.names | name.wholes).isdisjoint(member.names | alone):
             break
-        members.append(shared)
-        edge = position
+        members.append(member)
+        position = _next_member(words, position, step)
     return members[::step]  # the members before the name were found from right to left
+
+
+def _completed(phrase: tuple[str, ...], word: str, step: int) -> Sequence[Entry]:
+    """Return the places of a phrase in which `word` replaces as few words as possible: the last words if `step` is 1,
+    the first words if it is -1. Returns () if there is no such phrase."""
+    phrases = load_dictionary().phrases
+    for count in range(1, len(phrase)):
+        candidate = (*phrase[:-count], word) if step > 0 else (word, *phrase[count:])
+        if candidate in phrases:
+            return phrases[candidate]
+    return ()
+
+
+def _usable(entries: Sequence[Entry], words: Words) -> tuple[Entry, ...]:
+    """Return the entries without those that demand a side that is not in `words`."""
+    return tuple(entry for entry in entries if not entry.demanded or entry.side in words)
 
 
 def _next_member(words: Words, edge: int, step: int) -> int | None:
@@ -297,25 +308,29 @@ def _bind_parts(words: Words, names: Names) -> list[Name]:
 
     Such a word may itself be the name of a place. This name is dropped if the word is a part of another place.
     """
-    parts = load_dictionary().parts
-    terms = load_terms()
     result = list(names)
     alone = {name.first: name for name in names if name.last == name.first}
     inside = {n for name in names for n in name.tokens} - alone.keys()
     for n, word in enumerate(words):
-        if word not in parts or n in inside:
+        if word not in load_dictionary().parts or n in inside:
             continue
         organ, is_part = _organ_of(words, n, names)
-        wholes: set[str] = set()
-        if organ is not None:
-            wholes = {whole for whole in _wholes(organ) if terms[whole].group != "regions"}
-            wholes |= organ.names
-        entries = [entry for whole in sorted(wholes) for entry in parts[word].get(whole, ())]
+        entries = () if organ is None else _part_entries(word, organ)
         if n in alone and (entries or (is_part and alone[n].is_region)):
             result.remove(alone[n])
         if entries:
-            result.append(Name(tuple(dict.fromkeys(entries)), n, n))
+            result.append(Name(entries, n, n))
     return sorted(result, key=lambda name: name.first)
+
+
+def _part_entries(part: str, organ: Name) -> tuple[Entry, ...]:
+    """Return what a word such as "neck" means as a part of an organ, or of what contains the organ. Of a region, only a
+    part is meant if the text names the region itself."""
+    containing = {whole for whole in organ.wholes if load_terms()[whole].group != "regions"}
+    entries: list[Entry] = []
+    for whole in sorted(containing | organ.names):
+        entries += load_dictionary().parts[part].get(whole, ())
+    return tuple(dict.fromkeys(entries))
 
 
 def _organ_of(words: Words, position: int, names: Names) -> tuple[Name | None, bool]:
@@ -327,20 +342,23 @@ def _organ_of(words: Words, position: int, names: Names) -> tuple[Name | None, b
     follows_of = words[position + 1 : position + 2] == ["of"]
     if follows_of and words[position + 2 : position + 3] != ["patient"]:
         return _next_in_clause(words, position, names), True
-    organ = next((name for name in reversed(names) if name.last < position), None)
-    between = [] if organ is None else words[organ.last + 1 : position]
-    if organ is None or len(between) > _PART_REACH or not _NOT_BEFORE_A_PART.isdisjoint(between):
+    former = [name for name in names if name.last < position]
+    if not former:
         return None, False
-    # the word before the place that tells whether the place is the subject of the clause
-    lead = next(
-        (word for word in reversed(words[: organ.first]) if word not in SILENT or word in LEADING),
-        "",
-    )
-    is_subject = not organ.is_adjective and lead not in LEADING
-    is_subject = is_subject and set(between) <= LEADING | VERBS | SILENT
-    if is_subject and {"in", "within"} & set(between):
+    organ = former[-1]
+    between = words[organ.last + 1 : position]
+    if len(between) > _PART_REACH or not _NOT_BEFORE_A_PART.isdisjoint(between):
+        return None, False
+    is_apart = not {"in", "within"}.isdisjoint(between) and set(between) <= LEADING | VERBS | SILENT
+    if is_apart and _may_be_subject(words, organ):
         return None, False
     return organ, organ.is_adjective and not between and not organ.is_region
+
+
+def _may_be_subject(words: Words, organ: Name) -> bool:
+    """Return whether a place may be the subject of its clause: it is no adjective, and no word such as "in" leads."""
+    before = [word for word in words[: organ.first] if word not in SILENT or word in LEADING]
+    return not organ.is_adjective and LEADING.isdisjoint(before[-1:])
 
 
 def _next_in_clause(words: Words, position: int, names: Names) -> Name | None:
@@ -361,40 +379,30 @@ def _longest(words: Words, start: int) -> Name | None:
     phrase = []
     skipped = 0
     for n in range(start, len(words)):
-        if words[n] in SILENT or words[n] == "-":
+        if words[n] in SILENT or words[n] == "-":  # a name does not end with such a word
             skipped += 1
-        else:
-            phrase.append(words[n])
+            continue
+        phrase.append(words[n])
         if skipped > _MOST_SKIPPED or len(phrase) > _LONGEST_PHRASE:
             break
-        if words[n] != phrase[-1]:  # a name does not end with a skipped word
-            continue
         surroundings = words[max(start - 2, 0) : n + 3]  # where a demanded side may stand
-        entries = dictionary.phrases.get(tuple(phrase), ())
-        fitting = tuple(
-            entry for entry in entries if not entry.demanded or entry.side in surroundings
-        )
-        best = Name(fitting, start, n) if fitting else best
+        entries = _usable(dictionary.phrases.get(tuple(phrase), ()), surroundings)
+        if entries:
+            best = Name(entries, start, n)
     return best
 
 
 def give_sides(words: Words, names: Names) -> list[Name]:
     """Stage 2: give the names their sides. A name is dropped if it would get a side that its place does not have."""
-    # by tokens, because all names of a list such as "ribs 3 to 5" have one side
-    sides: dict[range, str] = {}
-    for position, word in enumerate(words):
-        owner = _owner(words, position, names) if word in SIDES or word in BOTH else None
-        if owner is not None:
-            side = "both" if word in BOTH else word
-            sides[owner.tokens] = "both" if sides.get(owner.tokens, side) != side else side
+    sides = _stated_sides(words, names)
     result: list[Name] = []
     for n, name in enumerate(names):
         side = sides.get(name.tokens, "")
-        if not side and name.has_sides:
-            side = _shared_side(words, result[-1], name) if result else ""
-            following = names[n + 1] if n + 1 < len(names) else name
-            is_near = following.first - name.last <= _CHAIN_REACH
-            if not side and is_near and _is_part(name, following):
+        if not side and name.has_sides and result:
+            side = _shared_side(words, result[-1], name)
+        if not side and name.has_sides and n + 1 < len(names):
+            following = names[n + 1]
+            if following.first - name.last <= _CHAIN_REACH and _is_part(name, following):
                 side = sides.get(following.tokens, "")
         if side in SIDES:
             on_side = tuple(entry for entry in name.places if entry.side in ("", side))
@@ -405,15 +413,38 @@ def give_sides(words: Words, names: Names) -> list[Name]:
     return result
 
 
+def _stated_sides(words: Words, names: Names) -> dict[range, str]:
+    """Return the sides, "left", "right" or "both", that words of the text give to names.
+
+    The keys are the tokens of the names, because all names of a list such as "ribs 3 to 5" have one side.
+    """
+    sides: dict[range, str] = {}
+    for position, word in enumerate(words):
+        if word not in SIDES and word not in BOTH:
+            continue
+        owner = _owner(words, position, names)
+        if owner is None:
+            continue
+        side = "both" if word in BOTH else word
+        if sides.get(owner.tokens, side) != side:
+            side = "both"
+        sides[owner.tokens] = side
+    return sides
+
+
 def _owner(words: Words, position: int, names: Names) -> Name | None:
     """Return the name to which word number `position`, a side such as "left", belongs: the name that contains the word,
     or else the next name if it is near, or else the former name if it is near, or else the next name at any
     distance."""
-    containing = next((name for name in names if position in name.tokens), None)
-    if containing is not None:
-        return containing
-    before = next((name for name in reversed(names) if name.last < position), None)
-    after = next((name for name in names if name.first > position), None)
+    before = None
+    after = None
+    for name in names:
+        if position in name.tokens:
+            return name
+        if name.last < position:
+            before = name
+        elif after is None:
+            after = name
     if after is not None:
         between = words[position + 1 : after.first]
         ends_reach = _BREAKS | _AFTER_A_SIDE
@@ -433,12 +464,7 @@ def _shared_side(words: Words, former: Name, name: Name) -> str:
 
 def _is_part(part: Name, whole: Name) -> bool:
     """Return whether `part` means a part of the place that `whole` means, or `whole` a part of the place of `part`."""
-    return not (_wholes(part).isdisjoint(whole.names) and _wholes(whole).isdisjoint(part.names))
-
-
-def _wholes(part: Name) -> set[str]:
-    """Return the names of all places that contain a place of `part`."""
-    return {whole for name in part.names for whole in load_terms().ancestors(name)}
+    return bool(part.wholes & whole.names or whole.wholes & part.names)
 
 
 def give_qualifiers(words: Words, names: Names, named: set[int], typed: bool) -> list[Name]:
@@ -455,21 +481,26 @@ def give_qualifiers(words: Words, names: Names, named: set[int], typed: bool) ->
     result = []
     for name in names:
         before = _before(words, name.first, named)
-        # phrases of two words come first: "anterior to" before "to"
-        relation = RELATIONS.get(tuple(before[-2:])) or RELATIONS.get(tuple(before[-1:]), "")
-        zones, last = ([], name.last) if relation else _zones(words, name, before, named)
-        usable = [zone for zone in zones if name.has_sides or zone not in ("medial", "lateral")]
-        unused = [zone for zone in zones if zone not in usable]
+        last = name.last
+        qualifier = None
+        unused = []
         if name.side in SIDES and not name.has_sides:
-            unused.insert(0, name.side)
-        qualifier = Qualifier(relation) if relation else None
-        if usable:
-            qualifier = Qualifier("zone", " ".join(usable))
-        # the word before the name and the word after it, unless they are in a name
-        behind = [n for n in range(last + 1, len(words)) if words[n] not in SILENT | {",", ":"}][:1]
-        next_to = [*before[-1:], *(words[n] for n in behind if n not in named)]
-        unused += [word for word in next_to if qualifier is None and word in PARTS]
-        unused += [word for word in next_to if typed and load_dictionary().is_unknown(word)]
+            unused.append(name.side)
+        # phrases of two words come first: "anterior to" before "to"
+        relation = RELATIONS.get(tuple(before[-2:])) or RELATIONS.get(tuple(before[-1:]))
+        if relation:
+            qualifier = Qualifier(relation)
+        else:
+            zones, last = _zones(words, name, before, named)
+            usable = [zone for zone in zones if name.has_sides or zone not in ("medial", "lateral")]
+            unused += [zone for zone in zones if zone not in usable]
+            if usable:
+                qualifier = Qualifier("zone", " ".join(usable))
+        next_to = [*before[-1:], *_after(words, last, named)]
+        if qualifier is None:
+            unused += [word for word in next_to if word in PARTS]
+        if typed:
+            unused += [word for word in next_to if load_dictionary().is_unknown(word)]
         result.append(replace(name, last=last, qualifier=qualifier, unused=tuple(unused)))
     return result
 
@@ -486,6 +517,15 @@ def _before(words: Words, first: int, named: set[int]) -> list[str]:
     return words_before[::-1]
 
 
+def _after(words: Words, last: int, named: set[int]) -> list[str]:
+    """Return, in a list, the first word after word number `last` that is no sign and not in SILENT; [] if this word is
+    in `named`, or if there is none."""
+    for n in range(last + 1, len(words)):
+        if words[n] not in SILENT | {",", ":"}:
+            return [] if n in named else [words[n]]
+    return []
+
+
 def _zones(words: Words, name: Name, before: list[str], named: set[int]) -> tuple[list[str], int]:
     """Return the zones (such as "upper" in "upper pole of") that words near a name add to `name`, and the
     index of the last word that belongs to the name or to its zones.
@@ -495,18 +535,19 @@ def _zones(words: Words, name: Name, before: list[str], named: set[int]) -> tupl
     leading = list(before)
     if leading and leading[-1] in ZONE_NOUNS:
         leading.pop()
-    zones: list[str] = []
+    zones = []
     while leading and leading[-1] in ZONES:
         zones.append(ZONES[leading.pop()])
     if zones:
         return zones, name.last
-    behind = [
-        words[n] for n in range(name.last + 1, min(name.last + 4, len(words))) if n not in named
-    ]
-    # number of zone words directly behind the name
-    count = next((n for n, word in enumerate(behind) if word not in ZONES), 0)
-    if count and behind[count] in ZONE_NOUNS:
-        return [ZONES[word] for word in behind[:count]], name.last + count + 1
+    behind = range(name.last + 1, min(name.last + 4, len(words)))
+    for word in [words[n] for n in behind if n not in named]:
+        if word in ZONES:
+            zones.append(ZONES[word])
+        elif zones and word in ZONE_NOUNS:
+            return zones, name.last + len(zones) + 1
+        else:
+            break
     return [], name.last
 
 
@@ -515,23 +556,21 @@ def drop_vaguer(words: Words, names: Names) -> list[Name]:
 
     The name of a region is dropped if any name of the sentence means a part of it, other names only beside such a name.
     """
-    wholes = [_wholes(name) for name in names]  # places that contain a place of each name
-    precise = []
-    for n, name in enumerate(names):
-        dropped = False
-        for m, rival in enumerate(names):
-            are_near = (
-                abs(m - n) == 1 and name.tokens != rival.tokens and _are_near(words, name, rival)
-            )
-            is_equal = rival.names == name.names and rival.qualifier == name.qualifier
-            if m < n and are_near and is_equal:
-                dropped = True
-            # the rival means a part of this place
-            elif wholes[m] & name.names and not rival.names & name.names:
-                dropped |= name.is_region or (are_near and name.qualifier is None)
-        if not dropped:
-            precise.append(name)
-    return precise
+    return [name for n, name in enumerate(names) if not _is_needless(words, names, n)]
+
+
+def _is_needless(words: Words, names: Names, number: int) -> bool:
+    """Return whether `names[number]` repeats the name before it, or is vaguer than another name."""
+    name = names[number]
+    for n, rival in enumerate(names):
+        are_near = abs(n - number) == 1 and _are_near(words, name, rival)
+        is_same = rival.names == name.names and rival.qualifier == name.qualifier
+        if n < number and are_near and is_same:
+            return True
+        is_part = rival.wholes & name.names and not rival.names & name.names
+        if is_part and (name.is_region or (are_near and name.qualifier is None)):
+            return True
+    return False
 
 
 def _are_near(words: Words, *names: Name) -> bool:
@@ -539,7 +578,8 @@ def _are_near(words: Words, *names: Name) -> bool:
     first, second = sorted(names, key=lambda name: name.first)
     between = words[first.last + 1 : second.first]
     counted = [word for word in between if word not in SILENT]
-    return len(counted) <= _NEAR and {"and", "or"}.isdisjoint(between)
+    is_list = first.tokens == second.tokens  # "ribs 3 to 5"
+    return not is_list and len(counted) <= _NEAR and {"and", "or"}.isdisjoint(between)
 
 
 def _mention(text: str, tokens: Sequence[Token], words: Words, name: Name) -> Mention:
@@ -554,7 +594,9 @@ def _mention(text: str, tokens: Sequence[Token], words: Words, name: Name) -> Me
 def _unread(tokens: Sequence[Token], words: Words, named: set[int]) -> list[Span]:
     """If the sentence `words` is a list of places, return the entries that name no place; otherwise return []. named:
     indices in `words` of the words that name a place."""
-    entries: list[list[int]] = [[]]
+    entries: list[list[int]] = [
+        []
+    ]  # indices of the words of each entry, which begins with a letter or a digit
     for n, word in enumerate(words):
         if word in _BETWEEN_ENTRIES and n not in named:
             entries.append([])
@@ -564,10 +606,11 @@ def _unread(tokens: Sequence[Token], words: Words, named: set[int]) -> list[Span
     spans = []
     for entry in entries:
         unread = [n for n in entry if n not in named and words[n] not in plain]
-        if not named.isdisjoint(entry):
-            if unread:  # a name among other words: the sentence is no list
-                return []
-        elif any(len(words[n]) > 2 and words[n].isalpha() for n in unread):
-            written = [n for n in entry if words[n][0].isalnum()]
-            spans.append(Span(tokens[written[0]].start, tokens[written[-1]].end))
+        has_name = not named.isdisjoint(entry)
+        if has_name and unread:  # a name among other words: the sentence is no list
+            return []
+        has_word = any(len(words[n]) > 2 and words[n].isalpha() for n in unread)
+        if has_word and not has_name:
+            last = max(n for n in entry if words[n][0].isalnum())
+            spans.append(Span(tokens[entry[0]].start, tokens[last].end))
     return spans

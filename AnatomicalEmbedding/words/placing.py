@@ -104,13 +104,13 @@ class Place:
 def points_of(places: Sequence[tuple[str, Place]]) -> PointList:
     """Return the places that a scan shows as points with descriptions. places: (text about the place, place)."""
     located = [(text, place) for text, place in places if place.point_ras is not None]
-    descriptions = tuple(
-        f"{text}: {place.status}, {place.probability:.0%}"
-        + (f"; {place.doubt}" if place.doubt else "")
-        for text, place in located
-    )
+    descriptions = []
+    for text, place in located:
+        doubt = f"; {place.doubt}" if place.doubt else ""
+        descriptions.append(f"{text}: {place.status}, {place.probability:.0%}{doubt}")
+    titles = tuple(place.title for _, place in located)
     points = np.array([place.point_ras for _, place in located]).reshape(-1, 3)
-    return PointList(tuple(place.title for _, place in located), points, descriptions)
+    return PointList(titles, points, tuple(descriptions))
 
 
 @dataclass(frozen=True)
@@ -202,24 +202,24 @@ class PlaceFinder:
         The part of the place inside the scan (`share`) comes from the spine, or from the field in the body frame.
         """
         term = self._terms[name]
+        title = term.title
         field = self._field(name)
         frame = self._frame.field(name)
-        title = term.title
         whole = qualifier is None
         if qualifier is not None:
+            title = f"{qualifier.text} {title}"
             field = qualify(self.grid, field, qualifier, term.side)
             frame = qualify(self._frame.grid, frame, qualifier, term.side)
-            title = f"{qualifier.text} {title}"
         share, side = self._presence.share(frame, self._shift(name), name.startswith("rib_"))
         point, chance = self._best_point(field)
-        from_atlas = whole and occupancy_of(name, self._atlas) is not None
-        largest = float(self._field_alone(name).values.max()) if from_atlas else 0.0
         numbered = spine_place(self._spine, name) if whole else None
         if numbered is not None:
             share = numbered.share
             if numbered.point_ras is not None:
                 point = numbered.point_ras
                 chance = numbered.chance
+        from_atlas = whole and occupancy_of(name, self._atlas) is not None
+        largest = float(self._field_alone(name).values.max()) if from_atlas else 0.0
         status = OUTSIDE if point is None else decide_place(share, largest, numbered is not None)
         region = self._blurred(field)
         if status == OUTSIDE:
@@ -228,8 +228,10 @@ class PlaceFinder:
             point = self._firmest(point)
         if from_atlas:
             chance = float(np.interp(chance, _CHANCE, _RIGHT))
+        elif whole and numbered is None:
+            chance = _trusted(chance, term.recipe)
         else:
-            chance = _trusted(chance, term.recipe if whole and numbered is None else "")
+            chance = _TRUST * chance
         levels = self._doubtful_levels(name, point)
         if levels:
             chance = min(chance, _EITHER)
@@ -371,16 +373,15 @@ class PlaceFinder:
         if self.grid.fine_hu is None:
             return point
         step = self.grid.step / 2
-        # centre of the first half cell; low, high: i, j, k of the first half cell, and after the last, within 4 mm
-        first = self.grid.origin - step / 2
-        low = np.clip(np.ceil((point - _CELL_MM - first) / step).astype(int), 0, None)
-        high = np.clip(np.floor((point + _CELL_MM - first) / step).astype(int) + 1, 0, None)
-        box = tuple(slice(a, b) for a, b in zip(low[::-1], high[::-1], strict=True))
-        hu = self.grid.fine_hu[box]
+        first_ras = self.grid.origin - step / 2  # centre of the first half cell
+        # i, j, k of the first half cell within 4 mm, and after the last
+        low = np.clip(np.ceil((point - _CELL_MM - first_ras) / step).astype(int), 0, None)
+        high = np.clip(np.floor((point + _CELL_MM - first_ras) / step).astype(int) + 1, 0, None)
+        i, j, k = (slice(a, b) for a, b in zip(low, high, strict=True))
+        hu = self.grid.fine_hu[k, j, i]
         if not hu.size:  # the point lies beyond the grid
             return point
-        index = np.indices(hu.shape)[::-1].reshape(3, -1).T + low
-        points = first + step * index
+        points = first_ras + step * (np.indices(hu.shape)[::-1].reshape(3, -1).T + low)
         square = np.square(points - point).sum(axis=1)
         firmness = hu.ravel().clip(-200, 700) - _FIRMER_HU * square
         firmness[square > _CELL_MM**2] = -np.inf

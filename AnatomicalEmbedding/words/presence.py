@@ -1,7 +1,6 @@
 """Compute the fraction of a place that lies in a scan: cells of the body frame are mapped into the scan."""
 
 from functools import lru_cache
-from itertools import product
 
 import numpy as np
 import torch
@@ -10,24 +9,23 @@ from ..anatomy.terms import load_terms
 from ..embedding.coverage import body_points, robust_affine
 from ..embedding.grid_reading import nearest_rows
 from ..embedding.map import EmbeddingMap
-from ..scan.geometry import transform_points
+from ..scan.geometry import bounds_of
 from .atlas import LOW_MM, SHAPE, STEP_MM, Atlas, Occupancy
-from .derived_places import field_by_recipe
+from .derived_places import ALONG, field_by_recipe
 from .grid_weights import NOWHERE, Field, Grid
 from .occupancy import faded
 
 _EVERY = 3  # every third frame cell along each axis is mapped into the scan
 _BLOCK = 2  # map cells along each side of a block; the mean of a block is a reference point
 _BLOCKS_LIMIT = 2000  # only limits time
-# against and along R, A, S
-_DIRECTIONS = ("left", "right", "posterior", "anterior", "inferior", "superior")
+_DIRECTIONS = tuple(ALONG)  # against and along R, A, S
 
 
 class FrameFields:
     """Computes a field for each place: the probability that a cell of the body frame belongs to the place, 0 to 1."""
 
     def __init__(self, atlas: Atlas) -> None:
-        self.grid = Grid(LOW_MM, np.full(3, STEP_MM), SHAPE, np.ones(SHAPE, dtype=bool))
+        self.grid = Grid(LOW_MM, np.full(3, STEP_MM), SHAPE, np.ones(SHAPE, bool))
         self._atlas = atlas
         self._fields: dict[str, Field] = {}
 
@@ -74,7 +72,6 @@ class Presence:
         self._middle = self._body.mean(axis=0)
         self._blocks = torch.from_numpy(self._body - self._middle).float()
         self._half_squares = self._blocks.square().sum(1) / 2
-        self._bounds = _bounds(embedding)
 
     def _to_ras(self, places: np.ndarray) -> np.ndarray:
         """Convert places (n, 3) of the body frame, mm, to places (n, 3) in the scan, RAS mm.
@@ -102,26 +99,25 @@ class Presence:
             ahead = LOW_MM[1] + STEP_MM * (j + field.first[1])
             shift = faded(shift_mm, ahead) if fading else shift_mm
             k = np.maximum(k - np.rint(shift / STEP_MM).astype(int), -field.first[2])
-        # cell n gets the point of coarse cell group[n]; the point of each coarse cell is converted only once
-        coarse = [
-            np.minimum((n + first) // _EVERY, (size - 1) // _EVERY)
-            for n, first, size in zip((k, j, i), field.first[::-1], SHAPE, strict=True)
-        ]
-        flat, group = np.unique(np.ravel_multi_index(coarse, SHAPE), return_inverse=True)
-        index = np.stack(np.unravel_index(flat, SHAPE)[::-1], axis=1)  # i, j, k
-        points_ras = self._to_ras(LOW_MM + STEP_MM * _EVERY * index)
-        inside = self._embedding.contains(points_ras)[group]
-        points_ras = points_ras[group]
-        share = float((weight * inside).sum() / weight.sum())
+        points_ras, inside = self._coarse_points(np.stack([i, j, k], axis=1) + field.first)
         outside = weight * ~inside
         if outside.sum() <= 0:
             return 1.0, ""
-        low, high = self._bounds
-        # (n, 6) mm: how far each point lies beyond each side of the scan; negative inside
-        beyond = np.concatenate([low - points_ras, points_ras - high], axis=1)
-        beyond = beyond[:, [0, 3, 1, 4, 2, 5]]  # in the order of _DIRECTIONS
+        low, high = bounds_of(self._embedding.scan_to_ras, self._embedding.scan_shape)
+        # (n, 6) mm, in the order of _DIRECTIONS: how far each point lies beyond this side; negative inside
+        beyond = np.stack([low - points_ras, points_ras - high], axis=2).reshape(-1, 6)
         side = (outside[:, None] * np.maximum(beyond, 0)).sum(axis=0).argmax()
-        return share, _DIRECTIONS[int(side)]
+        return float((weight * inside).sum() / weight.sum()), _DIRECTIONS[int(side)]
+
+    def _coarse_points(self, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the places (n, 3) in the scan, RAS mm, of frame cells (n, 3) i, j, k, and (n,) bool: whether they lie
+        inside. A cell gets the place of every third cell near it, which is converted only once."""
+        size = np.array(SHAPE)
+        coarse = np.minimum(cells[:, ::-1] // _EVERY, (size - 1) // _EVERY)
+        flat, group = np.unique(np.ravel_multi_index(tuple(coarse.T), SHAPE), return_inverse=True)
+        index = np.stack(np.unravel_index(flat, SHAPE)[::-1], axis=1)  # i, j, k
+        points_ras = self._to_ras(LOW_MM + STEP_MM * _EVERY * index)
+        return points_ras[group], self._embedding.contains(points_ras)[group]
 
 
 def _blocks(
@@ -139,10 +135,3 @@ def _blocks(
         return np.stack(columns, axis=1)[::every]
 
     return means(ras), means(body)
-
-
-def _bounds(embedding: EmbeddingMap) -> tuple[np.ndarray, np.ndarray]:
-    """Return the lowest and the highest x, y, z among the centres of a scan's voxels: two arrays (3,), RAS mm."""
-    corners = np.array(list(product(*((0, n - 1) for n in embedding.scan_shape[::-1]))))
-    ras = transform_points(embedding.scan_to_ras, corners)
-    return ras.min(axis=0), ras.max(axis=0)

@@ -5,7 +5,6 @@ between the denial and the name, the place itself is denied ("no gallbladder", "
 Otherwise, a finding in the place is denied ("no hydronephrosis of the right kidney").
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -112,31 +111,41 @@ def denied(words: Words, first: int, last: int, noun: bool) -> str:
         noun: False if the name is an adjective ("hepatic").
     """
     start, end = _clause(words, first, last)
-    words = words[start:end]
-    first = first - start
-    last = last - start
+    clause = words[start:end]
+    name = range(first - start, last + 1 - start)
     names_place = noun and _FINDINGS.isdisjoint(words[first : last + 1])
-    before = next(
-        (word for word in reversed(words[:first]) if word not in _SILENT or word == "of"), ""
-    )
-    for n in range(first - 1, -1, -1):
+    return _denied_before(clause, name, names_place) or _denied_behind(clause, name, names_place)
+
+
+def _denied_before(words: Words, name: range, names_place: bool) -> str:
+    """Return what a word such as "no" before a name denies: PLACE, FINDING or "".
+
+    Args:
+        words: the words of the clause.
+        name: indices of the words of the name.
+        names_place: False if the name cannot mean the place itself.
+    """
+    for n in range(name.start - 1, -1, -1):
         following = words[n + 1]
-        if (
-            words[n] in _NO
-            and following not in _NOT_ONLY
-            and following in _NEEDS.get(words[n], (following,))
-        ):
-            # nothing but the place stands after the denial
-            alone = set(words[n + 1 : first]) <= _SILENT | SEEN
-            ends = last + 1 == len(words) or words[last + 1] in _FOLLOWING
-            return PLACE if alone and ends and names_place else FINDING
-    may_be_subject = names_place and before not in LEADING
-    for n in range(last + 1, len(words)):
-        is_subject = may_be_subject and set(words[last + 1 : n]) <= _BEFORE_A_DENIAL
+        needed = _NEEDS.get(words[n], (following,))
+        if words[n] not in _NO or following in _NOT_ONLY or following not in needed:
+            continue
+        is_alone = set(words[n + 1 : name.start]) <= _SILENT | SEEN
+        ends = name.stop == len(words) or words[name.stop] in _FOLLOWING
+        return PLACE if names_place and is_alone and ends else FINDING
+    return ""
+
+
+def _denied_behind(words: Words, name: range, names_place: bool) -> str:
+    """Return what "not seen" or "absent" behind a name denies: PLACE, FINDING or "". Arguments: as above."""
+    before = [word for word in words[: name.start] if word not in _SILENT or word == "of"]
+    may_be_subject = names_place and LEADING.isdisjoint(before[-1:])
+    for n in range(name.stop, len(words)):
+        is_subject = may_be_subject and set(words[name.stop : n]) <= _BEFORE_A_DENIAL
         if words[n] in _NOT and not SEEN.isdisjoint(words[n + 1 : n + 4]):
             return PLACE if is_subject else FINDING
         # directly after the name, the word may belong to the next noun
-        if words[n] in _MISSING and is_subject and n > last + 1:
+        if words[n] in _MISSING and is_subject and n > name.stop:
             return PLACE
     return ""
 
@@ -155,32 +164,31 @@ def _clause_starts(words: tuple[str, ...]) -> list[int]:
     """Return the index of the first word of each clause of a sentence."""
     starts = [0]
     for n, word in enumerate(words):
+        may_begin = word in (",", "and")
         if word in TURNS or (
-            word in (",", "and") and _begins_clause(word, words[starts[-1] : n], words[n + 1 :])
+            may_begin and _begins_clause(word, words[starts[-1] : n], words[n + 1 :])
         ):
             starts.append(n + 1)
     return starts
 
 
-def _begins_clause(link: str, former: Sequence[str], words: Words) -> bool:
+def _begins_clause(link: str, former: Words, words: Words) -> bool:
     """Return whether `words` begin with a clause of their own, instead of an item of a list in the clause `former`.
 
     A clause has a subject and a verb: "no lesion in the spleen, the liver shows a cyst". In "no lesion in the spleen,
     liver or kidneys is seen", the verb belongs to the former clause, which has no other verb.
     """
-    words = words[1:] if words[:1] == ["and"] else words
-    if link == "," and words[:1] and words[0] in _CONTRASTS and words[1:2] != ["or"]:
+    if words[:1] == ("and",):
+        words = words[1:]
+    if link == "," and not _CONTRASTS.isdisjoint(words[:1]) and words[1:2] != ("or",):
         return True
     end = next((n for n, word in enumerate(words) if word == "," or word in TURNS), len(words))
     words = words[:end]
     verb = next((n for n, word in enumerate(words) if word in VERBS), 0)
     if not verb or not _RELATIVE.isdisjoint(words[:verb]):
         return False
+    is_passive = not SEEN.isdisjoint(words[verb + 1 : verb + 4])
+    if not is_passive or words[0] in _NEW_SUBJECT or words[0].isdigit():
+        return True
     denial = max((n for n, word in enumerate(former) if word in _NO), default=0)
-    passive = not SEEN.isdisjoint(words[verb + 1 : verb + 4])
-    return (
-        not passive
-        or words[0] in _NEW_SUBJECT
-        or words[0].isdigit()
-        or not VERBS.isdisjoint(former[denial:])
-    )
+    return not VERBS.isdisjoint(former[denial:])

@@ -1,15 +1,8 @@
 """Read the text of a radiology report from a plain text file or a DICOM structured report."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ..errors import AnatomicalEmbeddingError
-
-if TYPE_CHECKING:
-    from pydicom import Dataset
 
 _DICOM_AT = 128  # bytes before the letters DICM: DICOM PS3.10, 7.1
 _BYTES_LIMIT = 4_000_000  # by hand: far more than a report has
@@ -43,21 +36,14 @@ def _sr_text(path: Path) -> str:
     import pydicom
 
     try:
-        pieces = list(_texts(pydicom.dcmread(path, stop_before_pixels=True)))
+        document = pydicom.dcmread(path, stop_before_pixels=True)
+        texts = [str(item.value) for item in document.iterall() if item.keyword == "TextValue"]
     except Exception:  # pydicom raises errors of many types for damaged files
         raise AnatomicalEmbeddingError(
             f"{path}: the DICOM file is damaged; export the report again."
         ) from None
-    if not pieces:
+    if not texts:
         raise AnatomicalEmbeddingError(
             f"{path}: the DICOM file contains no text; give a structured report."
         )
-    return "\n".join(pieces)
-
-
-def _texts(item: Dataset) -> Iterator[str]:
-    """Yield the texts of an item of a structured report and of all items below this item (DICOM PS3.3 C.17.3)."""
-    if "TextValue" in item:
-        yield str(item.TextValue)
-    for child in item.get("ContentSequence", ()):
-        yield from _texts(child)
+    return "\n".join(texts)

@@ -6,8 +6,11 @@ through connected bone. Some pieces of bone reach no vertebra, for example if th
 These pieces are numbered by their body coordinates, corrected by the mean error of the numbered ribs' coordinates.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import SimpleITK as sitk
@@ -106,45 +109,39 @@ def find_ribs(grid: Grid, atlas: Atlas, spine: Spine | None) -> Ribs | None:
         atlas: where ribs lie in the average body.
         spine: the vertebrae of the scan, or None.
     """
-    usual = None if spine is None or grid.hu is None else _usual_ribs(atlas)
+    if spine is None or grid.hu is None:
+        return None
+    usual = _usual_ribs(atlas)
     if usual is None:
         return None
-    index, body, among = _bone_of_ribs(grid, usual)
-    place = grid.origin + grid.step * index
-    right, front = spine.middle_at(place[:, 2])
-    aside = place[:, 0] - right
-    ahead = place[:, 1] - front
-    beside = (np.abs(aside) > _VERTEBRA_MM[0]) | (ahead > _VERTEBRA_MM[1])
-    # from here on, only the n cells that belong to no vertebra
-    index, body, place, aside, ahead, among = (
-        values[beside] for values in (index, body, place, aside, ahead, among)
-    )
-    if len(index) < _FEWEST:
+    bone = _bone_of_ribs(grid, usual, spine)
+    if len(bone.cells) < _FEWEST:
         return None
-    side = (aside > 0).astype(int)
-    begins = (
-        (np.abs(aside) > _BEGIN_MM[0]) & (np.abs(aside) < _BEGIN_MM[1]) & (ahead < _BEGIN_AHEAD_MM)
-    )
-    # (n, 13): by rib number; 0 stands for no rib
-    shift = np.stack(
-        [faded(spine.shift_of(f"T{max(n, 1)}"), body[:, 1]) for n in range(RIBS + 1)], axis=1
-    )
-    number = np.full(len(index), -1)
-    for half in (0, 1):  # index in SIDES
-        half_cells = np.flatnonzero(side == half)
-        height = place[half_cells, 2]
-        error = body[half_cells, 2, None] - usual.heights[half][:, _sectors(body[half_cells])].T
-        known_number = _followed(
-            index[half_cells], _begun(height, begins[half_cells], spine), error, grid.shape
-        )
-        number[half_cells] = number_pieces(
-            index[half_cells],
-            known_number,
-            error + shift[half_cells],
-            among[half_cells],
-            grid.shape,
-        )
-    return Ribs(index, side, number)
+    number = np.full(len(bone.cells), -1)
+    for half, heights in enumerate(usual.heights):  # index in SIDES
+        cells = np.flatnonzero(bone.side == half)
+        number[cells] = _numbers_of_half(bone.select(cells), heights, spine, grid.shape)
+    return Ribs(bone.cells, bone.side, number)
+
+
+class _Bone(NamedTuple):
+    """The n cells of bone that may belong to ribs.
+
+    cells: (n, 3) i, j, k. body: (n, 3) body coordinates, mm. height: (n,) RAS S mm. side: (n,) index in SIDES.
+    begins: (n,) bool, whether a rib may begin there. among: (n,) bool, True where the atlas has ribs more often than
+    other bones.
+    """
+
+    cells: np.ndarray
+    body: np.ndarray
+    height: np.ndarray
+    side: np.ndarray
+    begins: np.ndarray
+    among: np.ndarray
+
+    def select(self, which: np.ndarray) -> _Bone:
+        """Return some of the cells. which: their indices, or (n,) bool."""
+        return _Bone(*(values[which] for values in self))
 
 
 def number_pieces(
@@ -167,19 +164,21 @@ def number_pieces(
     free = np.flatnonzero(number < 0)
     numbered = np.flatnonzero(number > 0)
     # the mean error, reduced because it is uncertain with few cells
-    errors = np.nan_to_num(error[numbered, number[numbered]])
-    common = errors.sum() / (len(numbered) + _HALF_CORRECTED)
+    numbered_error = np.nan_to_num(error[numbered, number[numbered]])
+    common = numbered_error.sum() / (len(numbered) + _HALF_CORRECTED)
     off = np.nan_to_num(np.abs(error[free] - common), nan=_NOT_THERE_MM).clip(max=_NOT_THERE_MM)
-    mask = np.zeros(shape, dtype=np.uint8)
-    mask[tuple(index[free, ::-1].T)] = 1
+    mask = np.zeros(shape, np.uint8)
+    k, j, i = index[free, ::-1].T
+    mask[k, j, i] = 1
     pieces = sitk.GetArrayFromImage(sitk.ConnectedComponent(sitk.GetImageFromArray(mask), True))
-    piece = pieces[tuple(index[free, ::-1].T)] - 1
+    piece = pieces[k, j, i] - 1
     size = np.bincount(piece)
     # (pieces, 13): mean error of each piece for each rib number; number 0, no rib, has a fixed cost
     cost = np.stack([np.bincount(piece, errors) for errors in off.T], axis=1) / size[:, None]
     cost[:, 0] = _FARTHEST_PIECE_MM
     best = cost.argmin(axis=1)
-    best[(size < _FEWEST) | (np.bincount(piece, among[free]) <= _AMONG_SHARE * size)] = 0
+    is_other_bone = np.bincount(piece, among[free]) <= _AMONG_SHARE * size
+    best[(size < _FEWEST) | is_other_bone] = 0
     result = number.copy()
     result[free] = best[piece]
     return result
@@ -199,8 +198,8 @@ class _Usual:
 @lru_cache(maxsize=2)
 def _usual_ribs(atlas: Atlas) -> _Usual | None:
     """Read where the ribs and the bones near them lie in the atlas; None if the atlas has no ribs."""
-    ribs = np.zeros(SHAPE, dtype=np.uint16)
-    other_bones = np.zeros(SHAPE, dtype=np.uint16)
+    ribs = np.zeros(SHAPE, np.uint16)
+    other_bones = np.zeros(SHAPE, np.uint16)
     heights = np.full((2, RIBS + 1, SECTORS), np.nan)
     numbered = {
         f"rib_{side}_{n}": (half, n) for half, side in enumerate(SIDES) for n in range(1, RIBS + 1)
@@ -223,15 +222,40 @@ def _usual_ribs(atlas: Atlas) -> _Usual | None:
     return _Usual(ribs > other_bones, reachable & (other_bones <= ribs), heights)
 
 
-def _bone_of_ribs(grid: Grid, usual: _Usual) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return i, j, k (n, 3) of the bone cells that may belong to ribs, their body coordinates (n, 3), mm, and (n,)
-    bool: True where the atlas has ribs more often than other bones."""
+def _bone_of_ribs(grid: Grid, usual: _Usual, spine: Spine) -> _Bone:
+    """Find the cells of bone that lie near the ribs of the atlas and belong to no vertebra."""
     k, j, i = np.nonzero(grid.tissue & (grid.hu > _BONE_HU))
+    index = np.stack([i, j, k], axis=1)
     body = grid.body[:, k, j, i].T.astype(np.float64)
-    index, near_ribs = frame_index(body)
-    near_ribs[near_ribs] = usual.nearby[tuple(index[near_ribs].T[::-1])]
-    among = usual.places[tuple(index[near_ribs].T[::-1])]
-    return np.stack([i, j, k], axis=1)[near_ribs], body[near_ribs], among
+    place = grid.origin + grid.step * index
+    right, front = spine.middle_at(place[:, 2])
+    aside = np.abs(place[:, 0] - right)
+    ahead = place[:, 1] - front
+    begins = (aside > _BEGIN_MM[0]) & (aside < _BEGIN_MM[1]) & (ahead < _BEGIN_AHEAD_MM)
+    frame_cell, is_near = frame_index(body)
+    is_near[is_near] = usual.nearby[tuple(frame_cell[is_near].T[::-1])]
+    is_near &= (aside > _VERTEBRA_MM[0]) | (ahead > _VERTEBRA_MM[1])
+    among = np.zeros(len(index), bool)
+    among[is_near] = usual.places[tuple(frame_cell[is_near].T[::-1])]
+    side = (place[:, 0] > right).astype(int)
+    return _Bone(index, body, place[:, 2], side, begins, among).select(is_near)
+
+
+def _numbers_of_half(bone: _Bone, heights: np.ndarray, spine: Spine, shape: Cell) -> np.ndarray:
+    """Return the rib numbers (n,) of the cells in one half of the body.
+
+    Args:
+        bone: the cells.
+        heights: (13, SECTORS) usual body heights of the ribs of this half, mm; see `_Usual`.
+        spine: the vertebrae of the scan.
+        shape: (k, j, i) of the grid.
+    """
+    error = bone.body[:, 2, None] - heights[:, _sectors(bone.body)].T
+    number = _begun(bone.height, bone.begins, spine)
+    number = _followed(bone.cells, number, error, shape)
+    # (n, 13): by rib number; 0 stands for no rib
+    shifts = [faded(spine.shift_of(f"T{max(n, 1)}"), bone.body[:, 1]) for n in range(RIBS + 1)]
+    return number_pieces(bone.cells, number, error + np.stack(shifts, axis=1), bone.among, shape)
 
 
 def _sectors(body: np.ndarray) -> np.ndarray:
@@ -259,36 +283,36 @@ def _groups(height: np.ndarray) -> list[np.ndarray]:
     places = np.arange(height.min() - 5, height.max() + 6)  # every mm
     amount = np.exp(-np.square((places[:, None] - height) / _PROFILE_MM) / 2).sum(axis=1)
     peaks = np.flatnonzero((amount[1:-1] > amount[:-2]) & (amount[1:-1] >= amount[2:])) + 1
-    chosen: list[int] = []
-    for peak in peaks[np.argsort(-amount[peaks])]:  # the highest first
-        is_separate = all(
-            amount[min(peak, p) : max(peak, p)].min() < _VALLEY * amount[peak] for p in chosen
-        )
-        if is_separate and (np.abs(height - places[peak]) < _ONE_RIB_MM / 2).sum() >= _FEWEST_BEGIN:
-            chosen.append(int(peak))
-    return [
-        np.flatnonzero(np.abs(height - places[peak]) < _ONE_RIB_MM / 2)
-        for peak in sorted(chosen, reverse=True)
-    ]
+    groups: dict[int, np.ndarray] = {}  # by peak
+    for peak in peaks[np.argsort(-amount[peaks])].tolist():  # the highest first
+        valleys = [amount[min(peak, other) : max(peak, other)].min() for other in groups]
+        group = np.flatnonzero(np.abs(height - places[peak]) < _ONE_RIB_MM / 2)
+        is_separate = all(valley < _VALLEY * amount[peak] for valley in valleys)
+        if is_separate and len(group) >= _FEWEST_BEGIN:
+            groups[peak] = group
+    return [groups[peak] for peak in sorted(groups, reverse=True)]
 
 
 def _levels(heights: np.ndarray, spine: Spine) -> list[int]:
     """Return, for each height (RAS S mm) at the spine, the number of the rib that begins there: 0 if no rib begins
     there, -1 if the number is unknown."""
+    levels = [-1] * len(heights)
     names = [name for name in spine.names if name in _ABOVE_MM]
-    usual = np.array(
-        [spine.bounds_s[spine.names.index(name)].mean() + _ABOVE_MM[name] for name in names]
-    )
-    if not names or not len(heights):
-        return [-1] * len(heights)
+    if not names or not levels:
+        return levels
+    middles = [spine.bounds_s[spine.names.index(name)].mean() for name in names]
+    usual = np.array(middles) + [_ABOVE_MM[name] for name in names]
     # the ribs of one patient may all begin higher or lower than usual: try the common shifts from -10 to 10 mm
-    alignments = []
+    least = np.inf
     for common in np.arange(-2 * _COMMON_MM, 2 * _COMMON_MM + 1, 2.0):
         cost, pairs = _aligned(np.square((heights[:, None] - usual - common) / _ERROR_MM) / 2)
-        alignments.append((cost + (common / _COMMON_MM) ** 2 / 2, pairs))
-    levels = [-1] * len(heights)
-    for a, b in min(alignments, key=lambda alignment: alignment[0])[1]:
-        levels[a] = int(names[b][1:]) if names[b][0] == "T" else 0
+        cost += float((common / _COMMON_MM) ** 2 / 2)
+        if cost < least:
+            least = cost
+            best = pairs
+    for row, column in best:
+        region, number = names[column][0], names[column][1:]
+        levels[row] = int(number) if region == "T" else 0
     return levels
 
 
@@ -298,26 +322,28 @@ def _aligned(price: np.ndarray) -> tuple[float, list[tuple[int, int]]]:
     price: (rows, columns), cost of each possible pair. Returns the total cost, and (row, column) of all pairs.
     """
     rows, columns = price.shape
+    # least total cost of the first rows and the first columns
     cost = np.zeros((rows + 1, columns + 1))
-    cost[:, 0], cost[0] = _SKIPPED * np.arange(rows + 1), _SKIPPED * np.arange(columns + 1)
-    for a in range(rows):
-        for b in range(columns):
-            cost[a + 1, b + 1] = min(
-                cost[a, b] + price[a, b], cost[a, b + 1] + _SKIPPED, cost[a + 1, b] + _SKIPPED
-            )
-    # cost[a, b]: of the first a rows and the first b columns. The pairs are read back from the last entry.
+    cost[:, 0] = _SKIPPED * np.arange(rows + 1)
+    cost[0] = _SKIPPED * np.arange(columns + 1)
+    for row in range(rows):
+        for column in range(columns):
+            paired = cost[row, column] + price[row, column]
+            skipped = min(cost[row, column + 1], cost[row + 1, column]) + _SKIPPED
+            cost[row + 1, column + 1] = min(paired, skipped)
+    # the pairs are read back from the last entry
     pairs = []
-    a = rows
-    b = columns
-    while a and b:
-        if cost[a, b] == cost[a - 1, b - 1] + price[a - 1, b - 1]:
-            a = a - 1
-            b = b - 1
-            pairs.append((a, b))
-        elif cost[a, b] == cost[a - 1, b] + _SKIPPED:
-            a -= 1
+    row = rows
+    column = columns
+    while row and column:
+        if cost[row, column] == cost[row - 1, column - 1] + price[row - 1, column - 1]:
+            row -= 1
+            column -= 1
+            pairs.append((row, column))
+        elif cost[row, column] == cost[row - 1, column] + _SKIPPED:
+            row -= 1
         else:
-            b -= 1
+            column -= 1
     return float(cost[-1, -1]), pairs
 
 
@@ -328,7 +354,7 @@ def _followed(index: np.ndarray, number: np.ndarray, error: np.ndarray, shape: C
     changes slowly; between two ribs that touch, the error jumps. A number does not spread across a jump.
     """
     # row in `index` of each cell of the grid, -1 without a row; the border of one cell saves checks of the neighbours
-    row = np.full(tuple(n + 2 for n in shape), -1, dtype=np.int32)
+    row = np.full(tuple(n + 2 for n in shape), -1, np.int32)
     padded = index[:, ::-1] + 1
     row[tuple(padded.T)] = np.arange(len(index))
     number = number.copy()

@@ -1,10 +1,8 @@
 """The level of every vertebra, disc and rib of a scan, and of every slice along the spine."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,13 +12,10 @@ from ..errors import MapError
 from ..matching.status import INSIDE, OUTSIDE, UNCERTAIN
 from ..scan.geometry import slice_axis, transform_points
 from ..scan.points import point_markup
+from ..scan.volume import Volume
 from ..spine.levels import level_sentence
-from .placing import Place, points_of
-
-if TYPE_CHECKING:
-    from ..scan.volume import Volume
-    from ..spine.vertebrae import Spine
-    from .placing import PlaceFinder
+from ..spine.vertebrae import Spine
+from .placing import Place, PlaceFinder, points_of
 
 VERTEBRA = "vertebrae_"  # the names of all vertebrae begin so
 # Ends of the spine, and the vertebra or rib from which levels are counted if the scan shows the end.

@@ -133,6 +133,7 @@ def test_parts_and_relations(text, qualifier, place):
 @pytest.mark.parametrize(
     ("text", "denied"),
     [
+        ("A cyst in the liver, with or without contrast, is not seen", ["finding"]),
         ("No hydronephrosis of the right kidney", ["finding"]),
         ("No lesion in the spleen, but a cyst in the liver", ["finding", ""]),
         ("Pleural effusion was not detected", ["finding"]),
