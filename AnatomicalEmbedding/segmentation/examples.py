@@ -12,7 +12,8 @@ from ..anatomy.names import choose_names
 from ..embedding.inference import Model, ProgressCallback
 from ..embedding.map import EmbeddingMap
 from ..errors import PointsError
-from ..scan.geometry import transform_points
+from ..files import require_folder
+from ..scan.geometry import spacing_of, transform_points
 from ..scan.image_files import display_name, is_label_map
 from ..scan.label_map import LabelMap
 from ..scan.volume import Volume
@@ -69,21 +70,21 @@ def read_examples(folder: Path, names: Sequence[str] | None = None) -> list[Outl
     names: structures to read, or None for all. Raises PointsError if the folder contains no outlined scan. Raises
     AnatomicalEmbeddingError if a structure in `names` is outlined in no scan.
     """
-    if not folder.is_dir():
-        raise PointsError(f"{folder}: no such folder; give a folder of outlined scans.")
+    require_folder(folder, "outlined scans")
     examples = []
     texts: dict[str, str] = {}  # name of a structure -> its name as the files write it
     for path in list_scans(folder):
         labels = _read_labels(path)
-        if labels is not None:
-            values = _outlined_values(path, labels)
-            for name in values:
-                text = labels.texts.get(name, name)
-                # no two structures may be written alike
-                texts.setdefault(name, name if text in texts.values() else text)
-            values = {texts[name]: value for name, value in values.items()}
-            # `texts` grows with the later scans, which all examples share
-            examples.append(OutlinedScan(display_name(path), path, values, texts))
+        if labels is None:
+            continue
+        values = {}
+        for name, value in _outlined_values(path, labels).items():
+            text = labels.texts.get(name, name)
+            # no two structures may be written alike
+            texts.setdefault(name, name if text in texts.values() else text)
+            values[texts[name]] = value
+        # `texts` grows with the later scans, which all examples share
+        examples.append(OutlinedScan(display_name(path), path, values, texts))
     outlined = {name for example in examples for name in example.outlined}
     if not outlined:
         raise PointsError(
@@ -177,7 +178,7 @@ class PreparedExample:
     crops: dict[int, TrainingCrop]
     volumes_ml: dict[str, float]
     contrast: dict[str, float]
-    overlaps: tuple[tuple[str, str], ...] = ()
+    overlaps: tuple[tuple[str, str], ...]
 
     def outlined(self, group: int) -> LabelSource:
         """Return this example's outlines of one group of structures, for `carry`. group: number of the group."""
@@ -197,7 +198,7 @@ def prepare(
         model: makes the map of each scan.
         step: called with the share of the work that is done, 0 to 1, and the example that is read.
     """
-    maps: dict[str, EmbeddingMap] = {}
+    maps = {}
     # by structure, one entry for each example that outlines it
     spacings: dict[str, list[float]] = {}
     ranges: dict[str, list[np.ndarray]] = {}
@@ -206,26 +207,22 @@ def prepare(
         embedding = model.embed(Volume.read(example.path))
         maps[example.id] = embedding
         labels = example.labels
-        size = np.linalg.norm(labels.ijk_to_ras[:3, :3], axis=0)
+        size = spacing_of(labels.ijk_to_ras)
         for name in example.outlined:
             mask = labels.mask(name)
             spacings.setdefault(name, []).append(spacing_for(mask, size))
-            ijk = np.argwhere(mask)[:, ::-1]
-            points = transform_points(labels.ijk_to_ras, ijk[:: max(1, len(ijk) // _POINTS)])
-            # the grid of the outlines may be larger than the scan
-            points = points[embedding.contains(points)]
-            if not len(points):
+            limits = _body_range(mask, labels.ijk_to_ras, embedding)
+            if limits is None:
                 raise PointsError(
                     f"{example.path}: the outline of {name} lies outside this scan; draw it in the scan."
                 )
-            body = embedding.sample(points)
-            ranges.setdefault(name, []).append(np.quantile(body, [_SHARE, 1 - _SHARE], axis=0))
-    extent = {
-        name: (np.min(ends, axis=0)[0], np.max(ends, axis=0)[1]) for name, ends in ranges.items()
+            ranges.setdefault(name, []).append(limits)
+    extents = {
+        name: (np.min(limits, axis=0)[0], np.max(limits, axis=0)[1])
+        for name, limits in ranges.items()
     }
-    groups = group_structures(
-        {name: float(np.median(sizes)) for name, sizes in spacings.items()}, extent
-    )
+    sizes_mm = {name: float(np.median(sizes)) for name, sizes in spacings.items()}
+    groups = group_structures(sizes_mm, extents)
     prepared = []
     for n, example in enumerate(examples):
         step(0.5 + n / len(examples) / 2, example.id)
@@ -233,6 +230,19 @@ def prepare(
     for number in range(len(groups)):
         _carry_to_examples(prepared, number)
     return groups, prepared
+
+
+def _body_range(
+    mask: np.ndarray, ijk_to_ras: np.ndarray, embedding: EmbeddingMap
+) -> np.ndarray | None:
+    """Return the lowest and highest body coordinates (2, 3), mm, of a mask; None if it lies outside the scan."""
+    ijk = np.argwhere(mask)[:, ::-1]
+    points = transform_points(ijk_to_ras, ijk[:: max(1, len(ijk) // _POINTS)])
+    # the grid of the outlines may be larger than the scan
+    points = points[embedding.contains(points)]
+    if not len(points):
+        return None
+    return np.quantile(embedding.sample(points), [_SHARE, 1 - _SHARE], axis=0)
 
 
 def _carry_to_examples(prepared: Sequence[PreparedExample], group: int) -> None:

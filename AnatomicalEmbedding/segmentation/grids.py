@@ -51,8 +51,9 @@ class Group:
 
     def to_dict(self) -> dict:
         """Return the values that a file of JSON stores."""
-        values = {"names": list(self.names), "spacing_mm": self.spacing_mm}
-        return values | {
+        return {
+            "names": list(self.names),
+            "spacing_mm": self.spacing_mm,
             "low": np.round(self.low, 2).tolist(),
             "high": np.round(self.high, 2).tolist(),
         }
@@ -60,7 +61,8 @@ class Group:
     @classmethod
     def from_dict(cls, values: dict) -> Self:
         """Make a group from the result of `to_dict`. Raises ValueError for wrong values."""
-        low, high = (np.array(values[key], dtype=np.float64) for key in ("low", "high"))
+        low = np.array(values["low"], np.float64)
+        high = np.array(values["high"], np.float64)
         names = tuple(values["names"])
         spacing_mm = float(values["spacing_mm"])
         has_ranges = low.shape == high.shape == (len(names), 3) and np.isfinite([low, high]).all()
@@ -139,7 +141,7 @@ def region(group: Group, names: Sequence[str], embedding: EmbeddingMap) -> np.nd
     affine, _ = robust_affine(ras, body)
     smooth = apply_affine(affine, ras)
     rows = [group.names.index(name) for name in names]
-    chosen = np.zeros(len(ras), dtype=bool)
+    chosen = np.zeros(len(ras), bool)
     for low, high in zip(group.low[rows], group.high[rows], strict=True):
         in_range = (body >= low - MARGIN_MM) & (body <= high + MARGIN_MM)
         in_range &= (smooth >= low - _AFFINE_MM) & (smooth <= high + _AFFINE_MM)
@@ -245,14 +247,15 @@ def group_structures(
     is_fine = {name: sizes_differ and size < limit for name, size in spacings.items()}
     groups: list[list[str]] = []
     for name in sorted(spacings, key=lambda n: float(ranges[n][0][2])):
-        for members in groups:
-            # (structures, 2): lowest and highest body height of each
-            heights_mm = np.array([ranges[n] for n in (*members, name)])[:, :, 2]
-            is_low = heights_mm.max() - heights_mm.min() < _TALL_MM
-            if is_low and is_fine[members[0]] == is_fine[name]:
-                members.append(name)
-                break
-        else:  # no group has room
+        usable = [
+            members
+            for members in groups
+            if is_fine[members[0]] == is_fine[name]
+            and _height_mm([*members, name], ranges) < _TALL_MM
+        ]
+        if usable:
+            usable[0].append(name)
+        else:
             groups.append([name])
     result = []
     for names in groups:
@@ -260,3 +263,9 @@ def group_structures(
         low, high = np.array([ranges[name] for name in names]).swapaxes(0, 1)
         result.append(Group(tuple(names), spacing_mm, low, high))
     return result
+
+
+def _height_mm(names: list[str], ranges: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> float:
+    """Return the height of a group of structures in the body, mm. ranges: as for `group_structures`."""
+    heights_mm = np.array([ranges[name] for name in names])[:, :, 2]
+    return float(np.ptp(heights_mm))

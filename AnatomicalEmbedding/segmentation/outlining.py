@@ -1,7 +1,7 @@
 """Outline the structures of one scan, estimate how doubtful each outline is, and make and read the table of volumes."""
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,6 +22,9 @@ from .voxels import predict
 
 ABSENT, CUT, WHOLE = "absent", "cut", "whole"
 _MISSING = "it was not found where it is expected"
+_BY_REGISTRATION = (
+    "outlined by registration alone: it looks different from the examples, or is absent"
+)
 _LEAST_SHARE = 0.15  # components smaller than this share of the largest component are removed
 # an outline that is smaller, as a share of the carried labels, is wrong (usual share: 0.6 or more)
 _LEAST_OF_CARRIED = 0.4
@@ -49,7 +52,7 @@ class Outline:
     status: str
     volume_ml: float
     doubt: float | None
-    remark: str = ""
+    remark: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +78,7 @@ def outline(
         step: called with the share of the work that is done, 0 to 1, and the stage of the work.
     """
     layers = [_empty_layer(volume)]
-    outlines: list[Outline] = []
+    outlines = []
     for number, group in enumerate(segmenter.groups):
         box = region(group, group.names, embedding)
         if box is None:
@@ -88,29 +91,49 @@ def outline(
         def report(share: float, finished: int = number) -> None:
             step((finished + 0.2 + 0.8 * share) / len(segmenter.groups), "outlining")
 
-        carried = carry(embedding, crop, segmenter.outlined[number])
-        guess = mean_guess(carried)
-        tried = predict(segmenter.networks[number], crop, guess, report)
-        shares = torch.tensor([segmenter.guess_shares[name] for name in group.names])
-        joined = blend(tried.mean(0), carried, shares)
-        for row, name in enumerate(group.names):
-            examples_ml = segmenter.volumes_ml[name]
-            probability, remark = choose_answer(joined[row], guess[row], crop, group, row)
-            millilitres = float((probability > 0.5).sum()) * crop.spacing_mm**3 / 1000
-            if millilitres < _LEAST_VOLUME * float(np.median(examples_ml)):
-                outlines.append(Outline(name, ABSENT, 0.0, None, remark or _MISSING))
-                continue
-            # by label: 0, then the structures before this one; its own label is the next
-            mates = segmenter.overlaps.get(name, ())
-            is_rival = np.array([False, *(structure.name not in mates for structure in outlines)])
-            paint(probability, crop, volume, layers, is_rival)
-            quality = signs(
-                guess[row], tried[:, row], probability, crop.spacing_mm, len(examples_ml)
-            )
-            outlines.append(Outline(name, WHOLE, 0.0, doubt(quality), remark))
+        for structure, probability in _group_outlines(segmenter, number, crop, embedding, report):
+            if structure.status != ABSENT:
+                # by label: 0, then the structures before this one; its own label is the next
+                mates = segmenter.overlaps.get(structure.name, ())
+                is_rival = np.array([False, *(earlier.name not in mates for earlier in outlines)])
+                paint(probability, crop, volume, layers, is_rival)
+            outlines.append(structure)
     labels = _join_layers(layers, outlines, volume).renumbered(segmenter.values)
     outlines.sort(key=lambda structure: segmenter.values[structure.name])
     return Outlines(labels, tuple(_measured(structure, labels) for structure in outlines))
+
+
+def _group_outlines(
+    segmenter: Segmenter,
+    number: int,
+    crop: GroupCrop,
+    embedding: EmbeddingMap,
+    report: Callable[[float], None],
+) -> Iterator[tuple[Outline, torch.Tensor]]:
+    """Yield the outline of each structure of a group, not measured yet, with its probability (k, j, i) in the crop.
+
+    Args:
+        segmenter: the segmenter.
+        number: number of the group.
+        crop: the part of the scan that may show the group.
+        embedding: the scan's map.
+        report: called with the share of the group's work that is done, 0 to 1.
+    """
+    group = segmenter.groups[number]
+    carried = carry(embedding, crop, segmenter.outlined[number])
+    guess = mean_guess(carried)
+    tried = predict(segmenter.networks[number], crop, guess, report)
+    shares = torch.tensor([segmenter.guess_shares[name] for name in group.names])
+    joined = blend(tried.mean(0), carried, shares)
+    for row, name in enumerate(group.names):
+        examples_ml = segmenter.volumes_ml[name]
+        probability, remark = choose_answer(joined[row], guess[row], crop, group, row)
+        millilitres = float((probability > 0.5).sum()) * crop.spacing_mm**3 / 1000
+        if millilitres < _LEAST_VOLUME * float(np.median(examples_ml)):
+            yield Outline(name, ABSENT, 0.0, None, remark or _MISSING), probability
+            continue
+        quality = signs(guess[row], tried[:, row], probability, crop.spacing_mm, len(examples_ml))
+        yield Outline(name, WHOLE, 0.0, doubt(quality), remark), probability
 
 
 def _join_layers(layers: Sequence[Layer], outlines: Sequence[Outline], volume: Volume) -> LabelMap:
@@ -130,7 +153,7 @@ def choose_answer(
     """Choose one of two outlines of a structure. Returns its probability (k, j, i) after `clean`, and a remark or "".
 
     `guess` is chosen if its outline is much larger: the scan then looks different from all examples, for instance
-    because of another contrast phase. An outline that `clean` refuses is empty.
+    because of another contrast phase.
 
     Args:
         joined: (k, j, i) the network's probability, mixed with the carried labels by `blend`.
@@ -140,15 +163,9 @@ def choose_answer(
         row: index of the structure in the group.
     """
     outlined, refusal = clean(joined, crop, group, row)
-    if refusal:
-        outlined = torch.zeros_like(outlined)
-    carried, carried_refusal = clean(guess, crop, group, row)
-    is_much_larger = (outlined > 0.5).sum() < _LEAST_OF_CARRIED * (carried > 0.5).sum()
-    if is_much_larger and not carried_refusal:
-        remark = (
-            "outlined by registration alone: it looks different from the examples, or is absent"
-        )
-        return carried, remark
+    carried, _ = clean(guess, crop, group, row)
+    if (outlined > 0.5).sum() < _LEAST_OF_CARRIED * (carried > 0.5).sum():
+        return carried, _BY_REGISTRATION
     return outlined, refusal
 
 
@@ -158,7 +175,7 @@ def clean(
     """Keep the connected parts of an outline that belong to the structure; set the probability elsewhere to 0.
 
     A part is kept if it has at least _LEAST_SHARE of the largest part's size, and its middle is within MARGIN_MM of the
-    structure's range in the examples. Returns (new probability, ""), or (old probability, reason) if no part is kept.
+    structure's range in the examples. Returns (new probability, ""), or (zeros, reason) if no part is kept.
 
     Args:
         probability: (k, j, i) probability of the structure.
@@ -167,8 +184,9 @@ def clean(
         row: index of the structure in the group.
     """
     mask = (probability > 0.5) & crop.inside
+    nothing = torch.zeros_like(probability)
     if not mask.any():
-        return probability, _MISSING
+        return nothing, _MISSING
     components = sitk.ConnectedComponent(
         sitk.GetImageFromArray(mask.numpy().astype(np.uint8)), True
     )
@@ -185,7 +203,7 @@ def clean(
         high = group.high[row] + MARGIN_MM
         keep[part] = bool(((middle >= low) & (middle <= high)).all())
     if not keep.any():
-        return probability, "it was found only in other parts of the body"
+        return nothing, "it was found only in other parts of the body"
     # with the voxels next to a part, whose probability is below 0.5
     grown = torch.nn.functional.max_pool3d(keep[number].float()[None, None], 3, 1, 1)[0, 0]
     return probability * grown, ""

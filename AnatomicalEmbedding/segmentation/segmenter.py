@@ -78,8 +78,8 @@ def train_segmenter(
     examples: Sequence[OutlinedScan],
     model: Model,
     folder: Path,
-    seed: int = 0,
-    steps: int = 600,
+    seed: int,
+    steps: int,
     weights: str = "",
     step: ProgressCallback = lambda share, text: None,
     cancelled: Callable[[], bool] = lambda: False,
@@ -122,13 +122,7 @@ def train_segmenter(
     descriptors = 0 if local is None else len(local)
     networks = []
     for n, group in enumerate(groups):
-
-        def report(progress: Progress, before: int = n * steps) -> None:
-            done = before + progress.step
-            total = steps * len(groups)
-            to_go = progress.seconds_per_step * (total - done) / 60
-            step(done / total, f"step {done}, loss {progress.loss:.3f}, {to_go:.0f} min to go")
-
+        report = partial(_report, step, n * steps, steps * len(groups))
         torch.manual_seed(seed)
         network = VoxelNet(len(group.names), descriptors).to(model.device).train()
         crops = [example.crops[n] for example in prepared if n in example.crops]
@@ -152,6 +146,13 @@ def train_segmenter(
     return load_segmenter(folder, model.device)
 
 
+def _report(step: ProgressCallback, before: int, total: int, progress: Progress) -> None:
+    """Call `step` after a step of training. before: steps of earlier networks. total: steps of all networks."""
+    done = before + progress.step
+    minutes = progress.seconds_per_step * (total - done) / 60
+    step(done / total, f"step {done}, loss {progress.loss:.3f}, {minutes:.0f} min to go")
+
+
 def _facts_of_structures(
     groups: Sequence[Group], prepared: Sequence[PreparedExample]
 ) -> tuple[dict, dict, dict]:
@@ -160,14 +161,13 @@ def _facts_of_structures(
     volumes = {}
     shares = {}
     overlaps = {}
-    for group in groups:
-        for name in group.names:
-            with_name = [example for example in prepared if name in example.volumes_ml]
-            volumes[name] = tuple(round(example.volumes_ml[name], 3) for example in with_name)
-            contrast = float(np.median([example.contrast[name] for example in with_name]))
-            shares[name] = round(guess_share(contrast), 3)
-            mates = {mate for pair in pairs if name in pair for mate in pair}
-            overlaps[name] = sorted(mates - {name})
+    for name in [name for group in groups for name in group.names]:
+        with_name = [example for example in prepared if name in example.volumes_ml]
+        volumes[name] = tuple(round(example.volumes_ml[name], 3) for example in with_name)
+        contrast = float(np.median([example.contrast[name] for example in with_name]))
+        shares[name] = round(guess_share(contrast), 3)
+        mates = {mate for pair in pairs if name in pair for mate in pair}
+        overlaps[name] = sorted(mates - {name})
     return volumes, shares, overlaps
 
 
@@ -247,18 +247,10 @@ def load_segmenter(folder: Path, device: torch.device) -> Segmenter:
         raise WeightsError(f"{folder}: contains no trained segmenter; run `anatemb segment train`.")
     try:
         metadata, weights = read_tensor_file(path, _METADATA_KEY, FORMAT_VERSION)
-        networks = []
-        for n, sizes in enumerate(metadata["networks"]):
-            prefix = f"{n}."
-            network_weights = {
-                key.removeprefix(prefix): tensor
-                for key, tensor in weights.items()
-                if key.startswith(prefix)
-            }
-            make = partial(VoxelNet, int(sizes["outputs"]), int(sizes["features"]))
-            network = made_for(make, network_weights)
-            network.load_state_dict(network_weights)
-            networks.append(network.to(device).eval())
+        networks = [
+            _read_network(sizes, f"{n}.", weights).to(device).eval()
+            for n, sizes in enumerate(metadata["networks"])
+        ]
         groups = tuple(Group.from_dict(group) for group in metadata["groups"])
         names = (name for group in groups for name in group.names)
         numbers = {name: n for n, name in enumerate(names, start=1)}
@@ -288,6 +280,19 @@ def load_segmenter(folder: Path, device: torch.device) -> Segmenter:
         raise WeightsError(
             f"{path}: is damaged or incomplete; train again into another folder."
         ) from error
+
+
+def _read_network(sizes: dict[str, int], prefix: str, weights: dict[str, torch.Tensor]) -> VoxelNet:
+    """Make a network from the tensors whose names begin with `prefix`. sizes: numbers of its outputs and features."""
+    state = {
+        key.removeprefix(prefix): tensor
+        for key, tensor in weights.items()
+        if key.startswith(prefix)
+    }
+    make = partial(VoxelNet, int(sizes["outputs"]), int(sizes["features"]))
+    network = made_for(make, state)
+    network.load_state_dict(state)
+    return network
 
 
 def _choose_examples(
@@ -326,9 +331,9 @@ def _read_label_sources(
         with safe_open(str(folder / _EXAMPLES / f"{name}.labels.safetensors"), "pt") as file:
             if f"{group}.labels" not in file.keys():  # noqa: SIM118 - not a dict
                 continue
-            labels = file.get_tensor(f"{group}.labels")
-            outlined = file.get_tensor(f"{group}.known")
-            to_ras = file.get_tensor(f"{group}.to_ras")
+            labels, outlined, to_ras = (
+                file.get_tensor(f"{group}.{part}") for part in ("labels", "known", "to_ras")
+            )
         check_size(labels, (None, None, None, None), torch.uint8)
         check_size(outlined, (len(labels),), torch.bool)
         check_size(to_ras, (4, 4), torch.float64)

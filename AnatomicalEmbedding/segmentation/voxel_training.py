@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from ..errors import CancelledError
 from ..training.loop import OptimiserSpec
 from .patches import Patch, PatchSampler, TrainingCrop
-from .voxels import REACH, VoxelNet, block_means, dilate, pool_axes, read_context
+from .voxels import VoxelNet, block_means, dilate, pool_axes, read_context
 
 # by hand; losses, not rates, were compared (LOG, Segmentation)
 OPTIMISER = OptimiserSpec(3e-3, warm_up=0.0, final=0.01, weight_decay=1e-3, ema=0.99)
@@ -112,7 +112,7 @@ def _choose_voxels(patch: Patch, rng: np.random.Generator) -> torch.Tensor:
     share = pool_axes(F.avg_pool3d, patch.labels, 5)
     border = (share > 0.02) & (share < 0.98)
     guess = patch.x[:, -patch.labels.shape[1] :]  # the last channels of the input
-    in_reach = dilate(guess, REACH)[0, 0] > 0.02
+    in_reach = dilate(guess)[0, 0] > 0.02
     chosen = [torch.from_numpy(rng.integers(0, patch.x.shape[2:], size=(_ROWS // 6, 3)))]
     present = [row for row in range(border.shape[1]) if border[0, row].any()]
     # (where voxels are drawn, how many)

@@ -26,7 +26,7 @@ _DROP = 0.1  # share; by hand, not tuned
 # before training, logits of voxels with guess 1 are higher by this value than with guess 0
 _TRUST = 6.0
 _NEVER = -10.0  # logit of voxels far from every guess
-REACH = 6  # voxels are classified within this distance, in voxels, of the guess
+_REACH = 6  # voxels are classified within this distance, in voxels, of the guess
 _BLOCKS = (3, 6, 14)  # approximate sides, in voxels, of the blocks whose means are read
 # neighbours whose grey values are read
 _NEAR = [s for s in product((-1, 0, 1), repeat=3) if any(s)]
@@ -88,7 +88,7 @@ class VoxelNet(nn.Module):
 
     def forward(self, x: torch.Tensor, features: torch.Tensor | None) -> torch.Tensor:
         """Compute logits (1, structures, k, j, i) of x (1, INPUTS + structures, k, j, i); k, j and i must be even."""
-        in_reach = dilate(x[:, -self.structures :], REACH) > 0.02
+        in_reach = dilate(x[:, -self.structures :]) > 0.02
         if not in_reach.any():  # without any guess, all voxels are classified
             in_reach = torch.ones_like(in_reach)
         where = torch.nonzero(in_reach[0, 0])
@@ -117,9 +117,9 @@ def block_means(x: torch.Tensor, structures: int) -> list[torch.Tensor]:
     return means
 
 
-def dilate(x: torch.Tensor, reach: int) -> torch.Tensor:
-    """Return (b, 1, k, j, i): for each voxel, the largest value of all channels within `reach` voxels on each axis."""
-    return pool_axes(F.max_pool3d, x.amax(1, keepdim=True), 2 * reach + 1)
+def dilate(x: torch.Tensor) -> torch.Tensor:
+    """Return (b, 1, k, j, i): for each voxel, the largest value of all channels within _REACH voxels on each axis."""
+    return pool_axes(F.max_pool3d, x.amax(1, keepdim=True), 2 * _REACH + 1)
 
 
 def pool_axes(

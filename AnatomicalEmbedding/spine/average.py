@@ -5,14 +5,11 @@ import numpy as np
 from ..anatomy.names import VERTEBRAE
 from ..resources import read_table
 
-# Each row of Resources/Atlas/spine.csv: A and S of the middle of a vertebra; its height with its disc; error of the
-# network's coordinate S there; all mm.
+# Each row of Resources/Atlas/spine.csv, after the name: A and S of the middle of a vertebra; its height with its disc;
+# error of the network's coordinate S there; all mm.
 # S was measured in maps by `ct-open`: in images drawn of 12 label maps with labelled vertebrae, and in 20 CTs with the
 # spine that was fitted. Heights and errors: medians and spreads over the label maps of the atlas, rounded.
-_COLUMNS = ("ahead", "height", "size", "error")
-_VALUES = np.array(
-    [[float(row[name]) for name in _COLUMNS] for row in read_table("Atlas/spine.csv")]
-)
+_VALUES = np.array([list(row.values())[1:] for row in read_table("Atlas/spine.csv")], float)
 USUAL_MM = _VALUES[:, :2]  # (25, 2) A and S of each of VERTEBRAE
 _, HEIGHT_MM, SIZE_MM, ERROR_MM = _VALUES.T
 _BEHIND_MM = 45.0  # from the middle of a vertebral body back to its spinous process
@@ -32,7 +29,7 @@ def ahead_at(heights: np.ndarray, usual: np.ndarray = USUAL_MM) -> np.ndarray:
 
 def near_spine(coordinates: np.ndarray) -> np.ndarray:
     """Return (n,) bool: whether each place (n, 3), mm in the body frame, lies within 4 cm of the bones of the spine."""
-    x, y, z = np.asarray(coordinates, dtype=np.float64).T
+    x, y, z = np.asarray(coordinates, np.float64).T
     middle = ahead_at(z)
     # 0 between the spinous processes and the middle of the vertebral bodies
     distance_y = np.maximum(y - middle, np.maximum(middle - _BEHIND_MM - y, 0))

@@ -36,15 +36,13 @@ class Boundaries:
 
         If the true level is one higher, each boundary lies where `place` has the next lower boundary (step 1).
         """
-        costs = []
-        for step in (1, 0, -1):
-            total = 0.0
+        costs = np.zeros(3)
+        for n, step in enumerate((1, 0, -1)):
             for boundary in (vertebra, vertebra + 1):
                 place = self.place[min(max(boundary + step, 0), len(self.place) - 1)]
                 nearby = slice(max(place - _NEAR_PLACES, 0), place + _NEAR_PLACES + 1)
-                total += float(self.cost[boundary, nearby].min()) / 2
-            costs.append(total)
-        weight = np.exp(-np.clip((np.array(costs) - min(costs)) / _CORRELATED, 0, 50))
+                costs[n] += self.cost[boundary, nearby].min() / 2
+        weight = np.exp(-np.clip((costs - costs.min()) / _CORRELATED, 0, 50))
         return weight / weight.sum()
 
 
@@ -55,15 +53,17 @@ def place_boundaries(cost: np.ndarray, sizes_mm: np.ndarray) -> Boundaries:
         cost: (n, places) cost of each boundary at each place, head first; places are STEP_MM apart.
         sizes_mm: (n - 1,) usual heights of the vertebrae between the boundaries.
     """
-    fits = []  # (total cost, result of `_costs_above`, heights of the vertebrae) for each size of the patient
+    least = np.inf
     for scale in _SCALES:
-        above = _costs_above(cost, scale * sizes_mm)
-        scale_cost = ((scale - 1) / _SCALE_SPREAD) ** 2 / 2
-        fits.append((float(above[-1].min()) + scale_cost, above, scale * sizes_mm))
-    _, above, sizes_mm = min(fits, key=lambda fit: fit[0])
+        scale_above = _costs_above(cost, scale * sizes_mm)
+        total = float(scale_above[-1].min() + ((scale - 1) / _SCALE_SPREAD) ** 2 / 2)
+        if total < least:
+            least = total
+            above = scale_above
+            patient_mm = scale * sizes_mm
     # the same from the feet to the head; the cost of the boundary itself is in both sums
-    below = _costs_above(cost[::-1, ::-1], sizes_mm[::-1])[::-1, ::-1]
-    return Boundaries(_traced(above, sizes_mm), above + below - cost)
+    below = _costs_above(cost[::-1, ::-1], patient_mm[::-1])[::-1, ::-1]
+    return Boundaries(_traced(above, patient_mm), above + below - cost)
 
 
 def _costs_above(cost: np.ndarray, sizes_mm: np.ndarray) -> np.ndarray:

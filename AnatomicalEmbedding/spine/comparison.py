@@ -79,7 +79,7 @@ def read_candidates(
     """
     if spine is None:
         return candidates_at(coordinates[:, 2])
-    texts = np.array([level.candidates for level in spine.levels], dtype=str)
+    texts = np.array([level.candidates for level in spine.levels], str)
     return texts[spine.nearest(points_ras[:, 2])]
 
 

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from ..scan.volume import Volume
-from .average import USUAL_MM, ahead_at
+from .average import ahead_at
 
 _FINE_MM = 4.0  # coordinates are interpolated to about this step
 _NEAR_MM = 8.0  # standard deviation of the Gaussian weight of cells, by their distance from the spine's usual course
@@ -55,7 +55,7 @@ def find_course(
     coordinates: torch.Tensor,
     cell_to_ras: np.ndarray,
     bounds_s: tuple[float, float],
-    usual: np.ndarray = USUAL_MM,
+    usual: np.ndarray,
 ) -> Course | None:
     """Find the slices that show the spine; None for fewer than 6.
 
@@ -65,38 +65,36 @@ def find_course(
         bounds_s: lower and upper end of the scan, RAS S mm.
         usual: as in `fitting.fit_spine`.
     """
-    cell_mm = np.diag(cell_to_ras)[:3]
     box = _cells_near(coordinates[0].numpy(), usual)
     if box is None:
         return None
     # each cell is divided into parts, along R, A, S
+    cell_mm = np.diag(cell_to_ras)[:3]
     parts = np.maximum(np.rint(cell_mm / _FINE_MM), 1).astype(int)
-    crop = coordinates[(slice(None), slice(None), *box)]
-    size = [int(n * p) for n, p in zip(crop.shape[2:], parts[::-1], strict=True)]
-    mixed = F.interpolate(crop, size=size, mode="trilinear", align_corners=False)[0].numpy()
     step = cell_mm / parts
+    crop = coordinates[(slice(None), slice(None), *box)]
+    size = (np.array(crop.shape[2:]) * parts[::-1]).tolist()
+    mixed = F.interpolate(crop, size=size, mode="trilinear", align_corners=False)[0].numpy()
     first_cell = np.array([part.start for part in box[::-1]])
     first = cell_to_ras[:3, 3] + cell_mm * (first_cell - 0.5) + step / 2
     # centres of the parts along R, A, S, RAS mm
-    right, ahead, up = (
-        first[axis] + step[axis] * np.arange(mixed.shape[3 - axis]) for axis in range(3)
-    )
+    right, ahead, up = (first[axis] + step[axis] * np.arange(size[2 - axis]) for axis in range(3))
     # coordinates are 0 outside the body; divided by the share of body, they are means over the body alone
-    x, y, z = mixed[:3] / np.maximum(mixed[3], 1e-4)
+    share = mixed[3]
+    x, y, z = mixed[:3] / np.maximum(share, 1e-4)
     square = np.square(x) + np.square(y - ahead_at(z, usual))
-    counts = (mixed[3] > _LEAST_BODY) & _along_spine(z, usual)
+    counts = (share > _LEAST_BODY) & _along_spine(z, usual)
     weight = np.exp(-square / (2 * _NEAR_MM**2)) * counts
     weight *= ((up >= bounds_s[0]) & (up <= bounds_s[1]))[:, None, None]  # inside the scan
     total = weight.sum(axis=(1, 2))
-    slices = np.flatnonzero(total > _LEAST_WEIGHT)
-    if len(slices) < _FEWEST_SLICES:
+    shown = np.flatnonzero(total > _LEAST_WEIGHT)
+    if len(shown) < _FEWEST_SLICES:
         return None
-    slices = np.arange(slices[0], slices[-1] + 1)
-    weight = weight[slices]
-    total = np.maximum(total[slices], 1e-6)
+    slices = np.arange(shown[0], shown[-1] + 1)
     # weighted means over each slice
     middle_r, middle_a, body_z = (
-        (weight * values).sum(axis=(1, 2)) / total for values in (right, ahead[:, None], z[slices])
+        (weight * values).sum(axis=(1, 2))[slices] / np.maximum(total[slices], 1e-6)
+        for values in (right, ahead[:, None], z)
     )
     path = smoothed_rows(np.stack([middle_r, middle_a], axis=1), _PATH_BLUR_MM / step[2])
     return Course(up[slices], path, smoothed(body_z, _HEIGHT_BLUR))
@@ -141,12 +139,11 @@ def centred(volume: Volume, course: Course) -> Course:
     bone = smoothed_rows(np.clip(hu, *_BONE_HU).mean(axis=2), blur)
     total = np.cumsum(bone, axis=1)
     # (m, moves): index along A of both ends of the window
-    rear, front = (
-        np.rint((moves + sign * depth[:, None] / 2 - ahead[0]) / _AHEAD_STEP_MM).astype(int)
-        for sign in (-1, 1)
-    )
-    rear_total, front_total = (np.take_along_axis(total, end, axis=1) for end in (rear, front))
-    mean = (front_total - rear_total) / (front - rear)
+    half = depth[:, None] / 2
+    rear = np.rint((moves - half - ahead[0]) / _AHEAD_STEP_MM).astype(int)
+    front = np.rint((moves + half - ahead[0]) / _AHEAD_STEP_MM).astype(int)
+    window = np.take_along_axis(total, front, axis=1) - np.take_along_axis(total, rear, axis=1)
+    mean = window / (front - rear)
     # the average body's course is the middle of the bone with the arches
     usual = _AHEAD_SHARE * depth[:, None]
     best = moves[(mean - _MOVED_HU * np.square(moves - usual)).argmax(axis=1)]

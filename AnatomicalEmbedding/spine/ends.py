@@ -78,9 +78,7 @@ def above_ends(heights: np.ndarray, ends: Mapping[str, float]) -> np.ndarray:
 
     ends: result of `find_ends`. If the scan does not show an end, the end's column is NaN.
     """
-    return np.asarray(heights, dtype=np.float64)[:, None] - [
-        ends.get(name, np.nan) for name in ENDS
-    ]
+    return heights[:, None] - [ends.get(name, np.nan) for name in ENDS]
 
 
 def counted_alike(heights: np.ndarray, answers: np.ndarray) -> np.ndarray:

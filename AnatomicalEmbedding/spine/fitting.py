@@ -13,7 +13,7 @@ import torch
 
 from ..anatomy.names import VERTEBRAE
 from ..scan.volume import Volume
-from .average import ERROR_MM, SIZE_MM, USUAL_MM, ahead_at
+from .average import ERROR_MM, SIZE_MM, ahead_at
 from .boundaries import STEP_MM, place_boundaries
 from .course import Course, centred, find_course, smoothed_rows
 from .ends import ENDS
@@ -44,7 +44,7 @@ def fit_spine(
     cell_to_ras: np.ndarray,
     volume: Volume,
     ends: Mapping[str, float],
-    usual: np.ndarray = USUAL_MM,
+    usual: np.ndarray,
 ) -> Spine | None:
     """Find the vertebrae of a scan. Return None if the scan shows too little of the spine.
 
@@ -68,7 +68,7 @@ def fit_levels(
     discs: Signs,
     ends: Mapping[str, float],
     ribs: Signs,
-    usual: np.ndarray = USUAL_MM,
+    usual: np.ndarray,
 ) -> Spine | None:
     """Fit the boundaries of all vertebrae. Return None if no vertebra is shown.
 

@@ -61,8 +61,8 @@ def two_levels(upper: int) -> str:
 
 def candidates_at(heights: np.ndarray) -> np.ndarray:
     """For each body height (n,), name the vertebrae above and below this height: (n,) texts such as "L3 or L4"."""
-    lower = np.searchsorted(-HEIGHT_MM, -np.asarray(heights, dtype=np.float64))
-    return np.array([two_levels(index - 1) for index in lower], dtype=str)
+    lower = np.searchsorted(-HEIGHT_MM, -heights)
+    return np.array([two_levels(index - 1) for index in lower], str)
 
 
 def structure_candidates(structure: str, level: str, body_height: float) -> str:

@@ -103,12 +103,12 @@ class Spine:
 
     def nearest(self, heights: np.ndarray) -> np.ndarray:
         """Return the index (p,) of the vertebra whose middle is nearest to each of the heights (p,), RAS S mm."""
-        offset = np.asarray(heights, np.float64)[:, None] - self.bounds_s.mean(axis=1)
+        offset = heights[:, None] - self.bounds_s.mean(axis=1)
         return np.abs(offset).argmin(axis=1)
 
     def correction(self, points_ras: np.ndarray) -> np.ndarray:
         """Return the correction (p, 3), mm, of the network's body coordinates at points (p, 3) RAS mm."""
-        r, a, s = np.asarray(points_ras, dtype=np.float64).T
+        r, a, s = points_ras.T
         right, front = self.middle_at(s)
         ahead = a - front
         # from the line of vertebral bodies and arches
@@ -159,8 +159,7 @@ def spine_from_json(values: Mapping[str, Any] | None) -> Spine | None:
         "course_shift_mm": (m, 2),
     }
     arrays = {
-        name: np.array(values[name], dtype=bool if name == "whole" else np.float64)
-        for name in shapes
+        name: np.array(values[name], bool if name == "whole" else np.float64) for name in shapes
     }
     has_shapes = all(arrays[name].shape == shape for name, shape in shapes.items())
     if not n or not has_shapes or not set(names) <= set(VERTEBRAE):

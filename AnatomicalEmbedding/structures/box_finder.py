@@ -109,7 +109,7 @@ class BoxFinder:
     def find(self, embedding: EmbeddingMap) -> dict[str, StructureBox]:
         """Find every structure in a map. Returns name of the structure -> box."""
         located = locate(self.examples, embedding, self.effort, self.compare_examples)
-        boxes: dict[str, StructureBox] = {}
+        boxes = {}
         for name, structure in located.items():
             if all(example.scan.startswith(SYNTHETIC) for example in self.examples[name]):
                 structure = replace(structure, remarks=(*structure.remarks, _UNPROVEN))

@@ -11,7 +11,7 @@ from ..embedding.map import EmbeddingMap
 from ..errors import PointsError
 from .examples import BoxCase
 from .labelled_scans import refuse_twins
-from .locating import Example, make_example
+from .locating import make_example
 from .margins import KnownBox, known_boxes
 
 # A function that finds boxes (2, 3) by other methods. Its arguments are (structure -> examples, target, scan -> map);
@@ -49,13 +49,13 @@ def find_boxes(
     all_cases = [*cases, *templates]
     refuse_twins([case.id for case in all_cases])
     maps = {case.id: model.embed(case.volume) for case in all_cases}
-    located: list[KnownBox] = []
+    located = []
     seconds = []
     for number, target in enumerate(cases):
         progress(number / len(cases), target.id)
         # of each structure: the scans with its examples, and the examples
-        chosen: dict[str, list[BoxCase]] = {}
-        examples: dict[str, list[Example]] = {}
+        chosen = {}
+        examples = {}
         for name in target.structures:
             sources = _example_cases(name, target, all_cases, shots, number)
             if sources:

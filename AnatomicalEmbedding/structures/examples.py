@@ -11,6 +11,7 @@ from ..anatomy.names import canonical_name
 from ..embedding.inference import Model
 from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError
+from ..files import require_folder
 from ..phantom import SPACING_MM, Phantom, make_phantom
 from ..scan.boxes import read_rois
 from ..scan.geometry import transform_points
@@ -116,25 +117,17 @@ def read_examples(
     Raises:
         AnatomicalEmbeddingError: the folder does not exist, or contains no example.
     """
-    if not folder.is_dir():
-        raise AnatomicalEmbeddingError(f"{folder}: no such folder; give a folder of example scans.")
+    require_folder(folder, "example scans")
     examples: dict[str, list[tuple[Example, EmbeddingMap]]] = {}
     for scan in list_scans(folder):
-        case = load_case(scan)
-        # structure -> its box, and its extreme points; None for a drawn box
-        marked: dict[str, tuple[np.ndarray, np.ndarray | None]] = {}
-        if case is not None:
-            for labelled in labelled_boxes([case]):
-                for name, structure in labelled.structures.items():
-                    marked[name] = structure.box_ras, structure.extremes_ras
-            for name, reason in case.left_out.items():
-                report(f"{scan.name}: {name} cannot be an example: {reason}")
+        marked = _labelled_structures(scan, report)
         marked |= {name: (box, None) for name, box in _drawn_boxes(scan).items()}
-        if marked:
-            embedding = model.embed(Volume.read(scan))
-            for name, (box, extremes) in marked.items():
-                example = make_example(embedding, box, extremes)
-                examples.setdefault(name, []).append((example, embedding))
+        if not marked:
+            continue
+        embedding = model.embed(Volume.read(scan))
+        for name, (box, extremes) in marked.items():
+            example = make_example(embedding, box, extremes)
+            examples.setdefault(name, []).append((example, embedding))
     if not examples:
         raise AnatomicalEmbeddingError(
             f"{folder}: holds no example; next to a scan NAME, put NAME.seg.nii.gz and NAME.labels.json, or "
@@ -143,10 +136,25 @@ def read_examples(
     return examples
 
 
+def _labelled_structures(
+    scan: Path, report: Callable[[str], None]
+) -> dict[str, tuple[np.ndarray, np.ndarray | None]]:
+    """Return {structure: (box, extreme points)} from the label map of a scan, if it has one. report: see above."""
+    case = load_case(scan)
+    if case is None:
+        return {}
+    for name, reason in case.left_out.items():
+        report(f"{scan.name}: {name} cannot be an example: {reason}")
+    if not case.structures:
+        return {}
+    structures = _whole_structures(case.label_map)
+    return {name: (whole.box_ras, whole.extremes_ras) for name, whole in structures.items()}
+
+
 def _drawn_boxes(scan: Path) -> dict[str, np.ndarray]:
     """Return {structure: box} from the ROI files next to a scan. An ROI without a name is named after its file."""
     stem = display_name(scan)
-    boxes: dict[str, np.ndarray] = {}
+    boxes = {}
     ending = _ROI_SUFFIX.removeprefix(".")
     for path in sorted(scan.parent.glob(f"{glob.escape(stem)}.*{ending}")):
         named = path.name.removeprefix(f"{stem}.").removesuffix(ending).strip(".")

@@ -92,13 +92,12 @@ def resampled(labels: LabelMap, scan: Volume, transform: sitk.Transform | None =
         transform: moves places of the scan to places of the old voxels, LPS mm; None: they are the same places.
     """
     grid = to_image(np.zeros(scan.shape, np.uint8), scan.ijk_to_ras)
-    images = [to_image(layer, labels.ijk_to_ras) for layer in (labels.voxels, *labels.covered)]
-    voxels, *covered = (
-        sitk.GetArrayFromImage(
-            sitk.Resample(image, grid, transform or sitk.Transform(), sitk.sitkNearestNeighbor)
-        )
-        for image in images
-    )
+    to_old = transform or sitk.Transform()
+    layers = []
+    for layer in (labels.voxels, *labels.covered):
+        image = to_image(layer, labels.ijk_to_ras)
+        layers.append(sitk.Resample(image, grid, to_old, sitk.sitkNearestNeighbor))
+    voxels, *covered = map(sitk.GetArrayFromImage, layers)
     return replace(labels, voxels=voxels, ijk_to_ras=scan.ijk_to_ras, covered=tuple(covered))
 
 

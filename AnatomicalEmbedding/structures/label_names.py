@@ -14,33 +14,18 @@ from ..scan.label_map import LabelMap
 
 MIN_VOXELS = 50  # of a structure whose centre and extremes are measured; by hand, not tuned
 
-# Structures that are left out: reason -> words (regular expressions) in their names.
-LEFT_OUT_WORDS = {
+# Reason why a structure is left out -> names of such structures, as a regular expression.
+_LEFT_OUT = {
+    # also in the plural and with a number; gtv, ctv, ptv: target volumes of radiotherapy
     "a finding, at another place in every patient": (
-        *("tumor", "tumour", "lesion", "cyst", "nodule", "metastas[ei]s", "lymph_?node"),
-        *("gtv", "ctv", "ptv"),  # target volumes of radiotherapy
+        r"(.*_)?(tumou?r|lesion|cyst|nodule|metastas[ei]s|lymph_?node|gtv|ctv|ptv)(s|es)?\d*(_.*)?"
     ),
-}
-# Structures without a well-defined centre and extremes: reason -> whole names.
-LEFT_OUT_NAMES = {
     "spread over the body": (
-        *("arteries", "background", "body", "bone", "bones", "fat", "muscle", "muscles"),
-        *("skeleton", "skin", "soft_tissue", "table", "veins", "vessels"),
-        *(
-            f"{tissue}_{part}"
-            for part in ("head", "trunk", "arms", "legs")
-            for tissue in (
-                "blood_vessels",
-                "cartilage",
-                "lymphatic_nodes",
-                "muscle",
-                "residual_tissue",
-                "skin",
-            )
-        ),
+        "arteries|background|body|bones?|fat|muscles?|skeleton|skin|soft_tissue|table|veins|vessels|"
+        "(blood_vessels|cartilage|lymphatic_nodes|muscle|residual_tissue|skin)_(head|trunk|arms|legs)"
     ),
     # Radiotherapy contours contain only the part near the target volume, so both ends are arbitrary.
-    "longer than most scans and often drawn only in part": ("spinal_cord", "spinal_canal"),
+    "longer than most scans and often drawn only in part": "spinal_cord|spinal_canal",
 }
 
 # Group of points -> heading of the group in reports. "extreme" is the group of all six extreme points.
@@ -75,11 +60,10 @@ def structure_name(name: str) -> str:
 def reason_left_out(name: str) -> str | None:
     """Return the reason why a structure with this name is left out; None if the structure is not left out."""
     name = spelling_key(name)
-    for reason, words in LEFT_OUT_WORDS.items():
-        # Only whole words match: `cyst` does not match `cystic`. Plural and numbered forms match, too.
-        if any(re.search(rf"(^|_){word}(s|es)?\d*(_|$)", name) for word in words):
+    for reason, names in _LEFT_OUT.items():
+        if re.fullmatch(names, name):
             return reason
-    return next((reason for reason, names in LEFT_OUT_NAMES.items() if name in names), None)
+    return None
 
 
 def measure_ends(ijk: np.ndarray, ijk_to_ras: np.ndarray) -> np.ndarray:
@@ -127,7 +111,7 @@ def find_structures(
         measure: the function that returns the points of a structure.
 
     Returns name -> points (m, 3) RAS mm, and name -> reason for each structure that was left out.
-    Reasons: the name is in LEFT_OUT_WORDS or LEFT_OUT_NAMES, the structure has fewer than MIN_VOXELS voxels, or the
+    Reasons: the name is one of _LEFT_OUT, the structure has fewer than MIN_VOXELS voxels, or the
     border of the scan cuts the structure, so its true centre and extremes are not known.
     """
     points = {}
@@ -136,8 +120,9 @@ def find_structures(
     voxels_of = {label: ijk for layer in layers for label, ijk in voxels_by_label(layer).items()}
     last = np.array(layers[0].shape[::-1]) - 1
     for name, value in labels.values.items():
-        ijk = voxels_of.get(value, np.empty((0, 3), dtype=np.intp))
-        if reason := reason_left_out(name):
+        ijk = voxels_of.get(value, np.empty((0, 3), np.intp))
+        reason = reason_left_out(name)
+        if reason is not None:
             left_out[name] = reason
         elif len(ijk) < MIN_VOXELS:
             left_out[name] = f"only {len(ijk)} voxels"

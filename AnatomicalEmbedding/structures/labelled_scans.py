@@ -23,6 +23,7 @@ import numpy as np
 import SimpleITK as sitk
 
 from ..errors import PointsError, VolumeError
+from ..files import require_folder
 from ..scan.film import is_picture
 from ..scan.geometry import LPS_FROM_RAS, image_affine, transform_points
 from ..scan.image_files import IMAGE_SUFFIXES, display_name, image_suffix, is_label_map
@@ -99,8 +100,7 @@ def load_cases(folder: str | Path) -> list[Case]:
     that is damaged or does not have the grid of its scan.
     """
     folder = Path(folder)
-    if not folder.is_dir():
-        raise PointsError(f"{folder}: no such folder; give a folder of labelled scans.")
+    require_folder(folder, "labelled scans")
     cases = [case for case in map(load_case, list_scans(folder)) if case is not None]
     if not cases:
         raise PointsError(
@@ -122,13 +122,16 @@ def refuse_twins(names: Sequence[str]) -> None:
 def list_scans(folder: Path) -> list[Path]:
     """List the image files of a folder, and its DICOM folders with labels, sorted, without label maps. A picture is a
     film if it has landmarks."""
-    return [
-        path
-        for path in sorted(folder.iterdir())
-        if (path.is_dir() and path.with_name(path.name + DICOM_LABELS).exists())
-        or (image_suffix(path) and not is_label_map(path))
-        or (is_picture(path) and path.with_name(f"{path.stem}.landmarks.json").exists())
-    ]
+    return [path for path in sorted(folder.iterdir()) if _is_scan(path)]
+
+
+def _is_scan(path: Path) -> bool:
+    """Return whether `list_scans` lists a file or folder."""
+    if path.is_dir():
+        return path.with_name(path.name + DICOM_LABELS).exists()
+    if is_picture(path):
+        return path.with_name(f"{path.stem}.landmarks.json").exists()
+    return bool(image_suffix(path)) and not is_label_map(path)
 
 
 def load_case(scan: Path) -> Case | None:
@@ -188,7 +191,7 @@ def _read_landmarks(path: Path, film_to_ras: np.ndarray | None = None) -> dict[s
         values = list(named.values())
         if to_ras is film_to_ras:
             values = [[x, y, 0.0] for x, y in values]
-        points = np.array(values, dtype=np.float64).reshape(len(named), 3)
+        points = np.array(values, np.float64).reshape(len(named), 3)
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise PointsError(
             f'{path}: is not a list of landmarks; write {{"frame": "RAS", "points": {{"carina": [r, a, s], ...}}}}.'
@@ -229,10 +232,8 @@ def find_pairs(cases: Iterable[Case], templates: Iterable[Case] = ()) -> list[Pa
         shared = [key for key in template_points if key in target_points]
         if shared:
             names, kinds = zip(*shared, strict=True)
-            template_ras, target_ras = (
-                np.array([points[key] for key in shared])
-                for points in (template_points, target_points)
-            )
+            template_ras = np.array([template_points[key] for key in shared])
+            target_ras = np.array([target_points[key] for key in shared])
             pairs.append(Pair(template, target, names, kinds, template_ras, target_ras))
     return pairs
 

@@ -50,7 +50,7 @@ class StructureLibrary:
 
     weights_hash: str
     examples: dict[str, list[Example]]
-    effort: str = "fast"
+    effort: str
     margins: Margins | None = None
     example_margins: Margins | None = None
     facts: dict = field(default_factory=dict)
@@ -98,22 +98,18 @@ class StructureLibrary:
             metadata, tensors = read_tensor_file(path, _METADATA_KEY, FORMAT_VERSION)
             weights_hash = str(metadata["weights_sha256"])
             organs = tuple(canonical_name(str(name)) for name in metadata.get("organs", ()))
-            examples: dict[str, list[Example]] = {}
+            examples = {}
             for number, (name, scans) in enumerate(sorted(metadata["structures"].items())):
                 examples[canonical_name(name)] = [
                     _read(tensors, f"{number}.{n}", str(scan), weights_hash, organs)
                     for n, scan in enumerate(scans)
                 ]
-            margins, example_margins = (
-                None if metadata[key] is None else Margins.from_dict(metadata[key])
-                for key in ("margins", "example_margins")
-            )
             return cls(
                 weights_hash,
                 examples,
                 metadata["effort"],
-                margins,
-                example_margins,
+                _read_margins(metadata["margins"]),
+                _read_margins(metadata["example_margins"]),
                 metadata["about"],
             )
         except NewerFormatError:
@@ -124,6 +120,10 @@ class StructureLibrary:
             raise WeightsError(
                 f"{path}: the file is damaged or is not a structure library; download the library again."
             ) from None
+
+
+def _read_margins(values: dict | None) -> Margins | None:
+    return None if values is None else Margins.from_dict(values)
 
 
 def _read(

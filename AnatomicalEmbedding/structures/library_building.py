@@ -1,16 +1,15 @@
 """Builds a structure library from labelled scans and synthetic patients, with margins."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from ..embedding.inference import Model
-from ..embedding.map import EmbeddingMap
 from ..errors import PointsError
 from .cross_validation import find_boxes
 from .examples import SYNTHETIC, BoxCase
 from .labelled_scans import refuse_twins, source_of
 from .library import StructureLibrary
 from .locating import Example, make_example
-from .margins import KnownBox, known_boxes, learn_margins
+from .margins import known_boxes, learn_margins
 
 PHANTOM_SEED = 72_000  # seed of the first synthetic patient for libraries
 _EFFORT = "fast"
@@ -24,7 +23,7 @@ def build_library(
     cases: Iterable[BoxCase],
     model: Model,
     facts: dict,
-    progress: Callable[[float, str], None] = lambda share, step: None,
+    progress: Callable[[float, str], None],
 ) -> StructureLibrary:
     """Build a library of all structures that lie completely in scans of at least three patients.
 
@@ -39,7 +38,7 @@ def build_library(
 
     Raises PointsError if no structure has enough examples.
     """
-    maps: dict[str, EmbeddingMap] = {}
+    maps = {}
     cases_by_id: dict[str, BoxCase] = {}
     examples: dict[str, dict[str, Example]] = {}  # structure -> scan -> example
     for case in cases:
@@ -60,22 +59,13 @@ def build_library(
         raise PointsError(
             f"no structure lies completely inside the scans of {_FEWEST_EXAMPLES} patients; add labelled scans."
         )
-    boxes: list[KnownBox] = []
-    sources = {source_of(scan) for scan in cases_by_id if not scan.startswith(SYNTHETIC)}
-
-    def is_independent(scan: str, target: BoxCase) -> bool:
-        """Return whether the margins may be learned from an example in `scan`: of another source, or else patient."""
-        if len(sources) < 2 or target.id.startswith(SYNTHETIC):
-            return cases_by_id[scan].patient != target.patient
-        return source_of(scan) != source_of(target.id)
-
+    boxes = []
     for number, target in enumerate(cases_by_id.values()):
         progress(0.5 + 0.5 * number / len(cases_by_id), f"margins from {target.id}")
-        chosen: dict[str, list[Example]] = {}
+        usable = _independent_scans(target, cases_by_id)
+        chosen = {}
         for name, scans in examples.items():
-            independent = [
-                example for scan, example in scans.items() if is_independent(scan, target)
-            ]
+            independent = [example for scan, example in scans.items() if scan in usable]
             if name in target.structures and independent:
                 chosen[name] = independent[:_MOST_EXAMPLES]
         boxes += known_boxes(target, maps[target.id], chosen, _EFFORT)
@@ -84,3 +74,11 @@ def build_library(
     example_margins = learn_margins(few_boxes, by_structure=False)
     stored = {name: list(scans.values())[:_MOST_EXAMPLES] for name, scans in examples.items()}
     return StructureLibrary(model.weights_hash, stored, _EFFORT, margins, example_margins, facts)
+
+
+def _independent_scans(target: BoxCase, cases: Mapping[str, BoxCase]) -> set[str]:
+    """Return the scans whose examples may locate the structures of `target`: of other sources, or else patients."""
+    sources = {source_of(scan) for scan in cases if not scan.startswith(SYNTHETIC)}
+    if len(sources) < 2 or target.id.startswith(SYNTHETIC):
+        return {scan for scan, case in cases.items() if case.patient != target.patient}
+    return {scan for scan in cases if source_of(scan) != source_of(target.id)}

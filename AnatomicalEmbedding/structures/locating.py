@@ -58,7 +58,7 @@ class Example:
     box_ras: np.ndarray
     points_ras: np.ndarray
     query: Query
-    organs: tuple[NearOrgan, ...] = ()
+    organs: tuple[NearOrgan, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +118,7 @@ def make_example(
     Raises:
         PointsError: the box has no volume, or lies mostly outside the scan.
     """
-    box_ras = np.asarray(box_ras, dtype=np.float64)
+    box_ras = np.asarray(box_ras, np.float64)
     name = embedding.provenance.scan or "the scan"
     if box_ras.shape != (2, 3) or not (box_ras[1] - box_ras[0] > 0).all():
         raise PointsError(
@@ -270,17 +270,22 @@ def _combined(
     inside_mm = np.concatenate([box[0] - low, high - box[1]])  # in the order of SIDES
     is_cut = inside_mm < 0
     is_near = ~is_cut & (inside_mm < NEAR_ERRORS * sigma)
-    cut, near_edge = (tuple(np.array(SIDES)[mask].tolist()) for mask in (is_cut, is_near))
+    cut = tuple(np.array(SIDES)[is_cut].tolist())
+    near_edge = tuple(np.array(SIDES)[is_near].tolist())
     if present * len(trusts[0]) < 2:  # a single point may be an error
         present = 0.0
-    levels = ""
-    if target.provenance.metric and level_of(name):
-        centre = box.mean(axis=0)
-        body_height = float(target.sample(move_inside(target, centre[None]))[0, 2])
-        levels = doubtful_levels(name, centre[2], body_height, spine_ends(target))
-        if levels:
-            remarks = (level_sentence(levels), *remarks)
+    levels = _doubtful_levels(name, box.mean(axis=0), target)
+    if levels:
+        remarks = (level_sentence(levels), *remarks)
     return Located(name, box, sigma, present, cut, remarks, near_edge, scan, levels)
+
+
+def _doubtful_levels(name: str, centre_ras: np.ndarray, target: EmbeddingMap) -> str:
+    """Return the two possible levels, such as "L3 or L4", of a structure with this centre (3,); "" if it is certain."""
+    if not target.provenance.metric or not level_of(name):
+        return ""
+    body_height = float(target.sample(move_inside(target, centre_ras[None]))[0, 2])
+    return doubtful_levels(name, centre_ras[2], body_height, spine_ends(target))
 
 
 def _disagreements(examples: Sequence[Example], sides: np.ndarray) -> tuple[str, ...]:

@@ -91,7 +91,7 @@ class Margins:
 
     recall: np.ndarray
     boxes: int
-    scales: dict[str, np.ndarray] = field(default_factory=dict)
+    scales: dict[str, np.ndarray]
 
     def times_for(self, recall: float) -> float:
         """Return the smallest factor in TIMES whose margins give this expected recall in a new scan.
@@ -137,9 +137,9 @@ class Margins:
     @classmethod
     def from_dict(cls, values: dict) -> Margins:
         """Make margins from the result of `to_dict`. Raises an error of `tensor_files.DAMAGED` for other values."""
-        recall = np.array(values["recall"], dtype=np.float64)
+        recall = np.array(values["recall"], np.float64)
         scales = {
-            canonical_name(str(name)): np.array(scale, dtype=np.float64)
+            canonical_name(str(name)): np.array(scale, np.float64)
             for name, scale in values["scales"].items()
         }
         has_scales = _COMMON in scales and all(scale.shape == (6,) for scale in scales.values())
@@ -167,14 +167,14 @@ def learn_margins(boxes: Sequence[KnownBox], by_structure: bool) -> Margins:
     patients = np.array([patient_of(box.target) for box in boxes])
     recalls = np.empty((len(boxes), len(TIMES)))
     # the recall of each patient's boxes, with the scales of all other patients if scales are learned for structures
+    leaves_out = by_structure and len(np.unique(patients)) > 1
     for patient in np.unique(patients):
-        usable = np.ones(len(boxes), bool)
-        if by_structure and len(np.unique(patients)) > 1:
-            usable = patients != patient
+        is_own = patients == patient
+        usable = ~is_own if leaves_out else np.ones(len(boxes), bool)
         if real[usable].any():
             usable &= real
         scales = _scales(off[usable], names[usable], by_structure)
-        for n in np.flatnonzero(patients == patient):
+        for n in np.flatnonzero(is_own):
             recalls[n] = _recall(boxes[n], scales)
     groups = [recalls[group] for group in (is_real, ~is_real) if group.any()]  # real, synthetic
     # Kish's effective number of boxes, of two groups with the same weight

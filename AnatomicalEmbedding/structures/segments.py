@@ -91,7 +91,7 @@ def _label_map(image: sitk.Image, path: Path) -> LabelMap:
     is damaged.
     """
     layers = _layers(image)
-    segments: dict[str, _Segment] = {}
+    segments = {}
     for segment in _segments(image):
         name = canonical_name(segment.text)
         if name in segments:
