@@ -1,26 +1,22 @@
 """The checks of one labelled scan: sides, names, levels, pieces, volumes, cut ends, grids, tissue, overlaps, shifts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import combinations, pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..anatomy.names import SIDES, canonical_name, other_side
 from ..anatomy.terms import load_terms
+from ..embedding.map import EmbeddingMap
 from ..embedding.orientation import FAULTS
 from ..scan.checks import size_text
 from ..scan.geometry import GRIDS_AGREE_MM, corner_distance_mm, transform_points
+from ..scan.label_map import LabelMap, Overlap
+from ..scan.volume import Volume
 from .findings import AuditFinding, judge
+from .measuring import MeasuredLabel
 from .relations import SPINE, Relations
-
-if TYPE_CHECKING:
-    from ..embedding.map import EmbeddingMap
-    from ..scan.label_map import LabelMap, Overlap
-    from ..scan.volume import Volume
-    from .measuring import MeasuredLabel
+from .usual import Usual
 
 # limits of `judge`: for the decrease of the cost by another explanation, or for a cost
 _SIDE, _EXCHANGED, _RENAMED, _FAR = (5.0, 2.0), (8.0, 2.5), (9.0, 3.0), (15.0, 3.0)
@@ -52,23 +48,49 @@ _CERTAIN, _MIRRORED, _FAULT = 0.99, 0.93, 0.8  # scores
 def check_labels(relations: Relations) -> list[AuditFinding]:
     """Compare the labels of a scan with one another, with the usual body and with the scan's map."""
     findings = _check_names(relations) + _check_numbers(relations) + _check_shapes(relations)
-    if (reason := relations.explanation) is not None:
+    reason = relations.explanation
+    if reason is not None:
         return findings + judge(reason.problem, relations.gain, reason.limit, reason.text)
     return findings + _check_shift(relations)
 
 
 def _check_names(relations: Relations) -> list[AuditFinding]:
     """Find labels that would fit better with another name, or far from their place. Each label gets one finding."""
+    rows = relations.fit.rows
+    own = np.arange(len(rows)), rows
+    # (label, structure): by place, and by place and volume
+    place_costs, costs = relations.costs
+    better = costs[own][:, None] - costs  # by how much another name decreases the cost of a label
+    findings = _check_pairs(relations, better)
+    # one label that would fit better with a name that no label has
     usual = relations.usual
+    free = ~np.isin(np.arange(len(usual.names)), rows)
+    for n, label in enumerate(relations.scan.labels):
+        name = relations.fit.names[n]
+        opposite = usual.index.get(other_side(name), rows[n])
+        if free[opposite]:
+            text = _place_text(label, usual.names[opposite])
+            findings += judge("side", better[n, opposite], _SIDE, text, label)
+        best = int(np.where(free, better[n], -np.inf).argmax())
+        expected_ras = relations.expected_ras(name)
+        if label.is_cut or expected_ras is None:
+            continue
+        place_cost = place_costs[own][n]
+        if place_cost > _FAR_COST and costs[n, best] < _NEAR_COST:
+            text = _place_text(label, usual.names[best])
+            findings += judge("exchanged", better[n, best], _RENAMED, text, label)
+        away = float(np.linalg.norm(label.centre_ras - expected_ras))
+        text = f"{label.text} ({label.volume_ml:.1f} ml) lies {away:.0f} mm from its usual place"
+        findings += judge("stray", place_cost, _FAR, text, label)
+    return _most_certain(findings)
+
+
+def _check_pairs(relations: Relations, better: np.ndarray) -> list[AuditFinding]:
+    """Find two labels that would fit better with each other's names. better: (n, u), see `_check_names`."""
     names = relations.fit.names
     rows = relations.fit.rows
     labels = relations.scan.labels
-    # (label, structure): by place, and by place and volume; then for each label the cost of its own name
-    place_costs, costs = relations.costs
-    own_place_cost, own_cost = (cost[np.arange(len(rows)), rows] for cost in (place_costs, costs))
-    better = own_cost[:, None] - costs  # by how much another name decreases the cost of a label
-    findings: list[AuditFinding] = []
-    # two labels that would fit better with each other's names
+    findings = []
     for n, m in combinations(range(len(rows)), 2):
         gains = better[n, rows[m]], better[m, rows[n]]
         text = f"the names {labels[n].text} and {labels[m].text} seem to be exchanged"
@@ -76,30 +98,16 @@ def _check_names(relations: Relations) -> list[AuditFinding]:
             findings += judge("side", sum(gains), _SIDE, text, labels[n], labels[m])
         elif min(gains) > 0 and not _is_part(names[n], names[m]):
             findings += judge("exchanged", sum(gains), _EXCHANGED, text, labels[n], labels[m])
-    # one label that would fit better with a name that no label has
-    free = ~np.isin(np.arange(len(usual.names)), rows)
-    for n, label in enumerate(labels):
-        place_text = f"{label.text} lies where {{}} usually lies"
-        opposite = usual.index.get(other_side(names[n]), rows[n])
-        if free[opposite]:
-            text = place_text.format(load_terms()[usual.names[opposite]].title)
-            findings += judge("side", better[n, opposite], _SIDE, text, label)
-        best = int(np.where(free, better[n], -np.inf).argmax())
-        expected_ras = relations.expected_ras(names[n])
-        if label.is_cut or expected_ras is None:
-            continue
-        if own_place_cost[n] > _FAR_COST and costs[n, best] < _NEAR_COST:
-            text = place_text.format(load_terms()[usual.names[best]].title)
-            findings += judge("exchanged", better[n, best], _RENAMED, text, label)
-        away = float(np.linalg.norm(label.centre_ras - expected_ras))
-        text = f"{label.text} ({label.volume_ml:.1f} ml) lies {away:.0f} mm from its usual place"
-        findings += judge("stray", own_place_cost[n], _FAR, text, label)
-    return _most_certain(findings)
+    return findings
+
+
+def _place_text(label: MeasuredLabel, name: str) -> str:
+    return f"{label.text} lies where {load_terms()[name].title} usually lies"
 
 
 def _most_certain(findings: list[AuditFinding]) -> list[AuditFinding]:
     """Return the findings, the most certain first, without those of a label that an earlier finding explains."""
-    chosen: list[AuditFinding] = []
+    chosen = []
     explained: set[str] = set()
     for finding in sorted(findings, key=lambda finding: -finding.score):
         wrong = {label.text for label in finding.labels}
@@ -123,43 +131,49 @@ def _check_numbers(relations: Relations) -> list[AuditFinding]:
 
     The distances of neighbours are compared with their usual distances; the median ratio is the size of the patient.
     """
-    usual = relations.usual
     scan = relations.scan
-    findings: list[AuditFinding] = []
+    findings = []
     whole = {name: n for n, name in enumerate(relations.fit.names) if not scan.is_cut[n]}
     if relations.fit.frame.scale[2] <= 0:  # the scan is upside down
         return []
     for series in (SPINE, *_RIBS):
-        names = [name for name in series if name in usual.index]
+        names = [name for name in series if name in relations.usual.index]
         order = [n for n, name in enumerate(names) if name in whole]
         if len(order) < 2:
             continue
-        # of all structures of the series, from the head downwards: the distances of neighbours, smoothed
-        usual_s = usual.places[[usual.index[name] for name in names], 2]
-        distances_mm = np.maximum(-np.diff(usual_s), 8.0)
-        smooth = np.convolve(np.pad(distances_mm, 1, mode="edge"), np.full(3, 1 / 3), mode="valid")
-        usual_mm = np.append(0, smooth.cumsum())  # from the first of `names` down to each
         # of labels that follow each other: the measured distance divided by the usual one, below 0 in the wrong order
         rows = [whole[names[n]] for n in order]
+        usual_mm = _usual_ways(names, relations.usual)
         ratio = -np.diff(scan.centres[rows, 2]) / np.diff(usual_mm[order])
         off = (ratio / np.median(ratio) - 1) * np.diff(order)  # in numbers
-        wrong: list[AuditFinding] = []
-        gaps: list[AuditFinding] = []
+        wrong = []
+        gaps = []
         for n, (upper, lower) in enumerate(pairwise(scan.labels[row] for row in rows)):
             text = f"{upper.text} lies below {lower.text}: the names seem to be exchanged"
             wrong += judge("exchanged", -ratio[n], _ORDER, text, upper, lower)
             distance = "farther apart" if off[n] > 0 else "closer together"
             text = f"{upper.text} and {lower.text} lie {distance} than their numbers say"
             gaps += judge("level", abs(off[n]), _GAP, text, upper, lower)
-        findings += wrong or (gaps if series is SPINE else [])
+        if wrong:
+            findings += wrong
+        elif series is SPINE:
+            findings += gaps
     return findings
+
+
+def _usual_ways(names: list[str], usual: Usual) -> np.ndarray:
+    """Return the usual distances (n,), mm, from the first of n neighbouring structures down to each, smoothed."""
+    heights_mm = usual.places[[usual.index[name] for name in names], 2]
+    distances_mm = np.maximum(-np.diff(heights_mm), 8.0)
+    smooth = np.convolve(np.pad(distances_mm, 1, mode="edge"), np.full(3, 1 / 3), mode="valid")
+    return np.append(0, smooth.cumsum())
 
 
 def _check_shapes(relations: Relations) -> list[AuditFinding]:
     """Find stray pieces, unusual volumes, and labels that end with a large flat slice, as if a part were missing."""
     usual = relations.usual
     scan = relations.scan
-    findings: list[AuditFinding] = []
+    findings = []
     is_scaled = relations.explanation is not None and relations.explanation.problem == "geometry"
     for label, row, log_volume in zip(
         scan.labels, relations.fit.rows, scan.log_volumes, strict=True
@@ -224,7 +238,7 @@ def check_tissue(
         labels: its labels.
         measured: the measured labels.
     """
-    findings: list[AuditFinding] = []
+    findings = []
     for label in measured:
         term = load_terms().by_name.get(label.name)
         if term is None or term.tissue in _AIRY[0] or term.name.startswith(_AIRY[1]):
@@ -243,7 +257,7 @@ def check_overlaps(
     overlaps: Sequence[Overlap], measured: Sequence[MeasuredLabel]
 ) -> list[AuditFinding]:
     """Find masks that overlap although their structures exclude each other."""
-    findings: list[AuditFinding] = []
+    findings = []
     for first, second, shared_ml in overlaps:
         labels = [label for label in measured if label.text in (first, second)]
         # of the smaller label; all of it if neither label was measured

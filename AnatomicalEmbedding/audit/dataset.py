@@ -66,7 +66,7 @@ def list_entries(folder: Path) -> list[LabelledScan]:
     scans = {source.series or source.path: source for source in sources if not source.unfit}
     slices = {Path(scan.path, name) for scan in scans.values() for name in scan.files}
     files = sorted(path for path in folder.rglob("[!.]*") if path.is_file() and path not in slices)
-    entries = [entry for path in files for entry in _entries_of(path, scans)]
+    entries = [entry for entry in (_entry_of(path, scans) for path in files) if entry is not None]
     if not entries:
         raise AnatomicalEmbeddingError(
             f"{folder}: contains no labelled scan; give a folder in {_LAYOUTS}."
@@ -76,32 +76,44 @@ def list_entries(folder: Path) -> list[LabelledScan]:
     return sorted(named, key=lambda entry: entry.name)
 
 
-def _entries_of(path: Path, scans: dict[str, Source]) -> Iterator[LabelledScan]:
-    """Yield the entry whose labels begin with the file `path`. scans: path, or UID of the series -> scan."""
+def _entry_of(path: Path, scans: dict[str, Source]) -> LabelledScan | None:
+    """Return the entry whose labels begin with the file `path`; None without one. scans: path, or UID of the series ->
+    scan."""
+    if not image_suffix(path):
+        return _dicom_entry(path, scans)
     folder = path.parent
     stem = display_name(path).removesuffix(".seg")
-
-    def scan_at(place: Path, *stems: str) -> Source | None:
-        """Return the scan with one of these names, and any ending, in the folder `place`; None without one."""
-        paths = (str(place / f"{name}{suffix}") for name in stems for suffix in IMAGE_SUFFIXES)
-        return next((scans[image] for image in paths if image in scans), None)
-
-    if not image_suffix(path):
-        if is_dicom_file(path) and (outlined := outlined_series(path)) is not None:
-            scan = next((scans[uid] for uid in sorted(outlined) if uid in scans), None)
-            yield LabelledScan(str(path) if scan is None else scan.label, scan, (path,))
-    elif folder.name == "segmentations":  # TotalSegmentator
+    if folder.name == "segmentations":  # TotalSegmentator
         masks = tuple(sorted(mask for mask in folder.glob("[!.]*") if image_suffix(mask)))
-        if path == masks[0]:  # one entry for all masks
-            yield LabelledScan(str(folder.parent), scan_at(folder.parent, "ct"), masks)
-    elif folder.name in ("labelsTr", "labelsTs"):  # nnU-Net
+        if path != masks[0]:  # one entry for all masks
+            return None
+        return LabelledScan(str(folder.parent), _scan_at(folder.parent / "ct", scans), masks)
+    if folder.name in ("labelsTr", "labelsTs"):  # nnU-Net
         images = folder.with_name(folder.name.replace("labels", "images"))
-        scan = scan_at(images, f"{stem}_0000", stem)
+        scan = _scan_at(images / f"{stem}_0000", scans) or _scan_at(images / stem, scans)
         names = folder.parent / "dataset.json"
-        yield LabelledScan(str(path), scan, (path,), names, folder.name[-2:])
-    elif is_label_map(path):
-        names = None if has_own_names(path) else list_of_names(path)
-        yield LabelledScan(str(folder / stem), scan_at(folder, stem), (path,), names)
+        return LabelledScan(str(path), scan, (path,), names, folder.name[-2:])
+    if not is_label_map(path):
+        return None
+    names = None if has_own_names(path) else list_of_names(path)
+    return LabelledScan(str(folder / stem), _scan_at(folder / stem, scans), (path,), names)
+
+
+def _dicom_entry(path: Path, scans: dict[str, Source]) -> LabelledScan | None:
+    """Return the entry of a DICOM SEG or RTSTRUCT; None for any other file. scans: as for `_entry_of`."""
+    outlined = outlined_series(path) if is_dicom_file(path) else None
+    if outlined is None:
+        return None
+    for uid in sorted(outlined):
+        if uid in scans:
+            return LabelledScan(scans[uid].label, scans[uid], (path,))
+    return LabelledScan(str(path), None, (path,))
+
+
+def _scan_at(stem: Path, scans: dict[str, Source]) -> Source | None:
+    """Return the scan whose path is `stem` with any ending; None without one. scans: as for `_entry_of`."""
+    paths = [f"{stem}{suffix}" for suffix in IMAGE_SUFFIXES]
+    return next((scans[path] for path in paths if path in scans), None)
 
 
 def read_entry_labels(entry: LabelledScan) -> LabelMap:

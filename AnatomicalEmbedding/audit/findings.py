@@ -1,22 +1,18 @@
 """Findings: things in a labelled scan that are probably wrong, and their pictures."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import SimpleITK as sitk
 
 from ..reports.pictures import SOFT_TISSUE, data_uri
 from ..scan.geometry import AIR_HU, image_affine, to_image, transform_points
-
-if TYPE_CHECKING:
-    from ..scan.label_map import LabelMap
-    from ..scan.volume import Volume
-    from .measuring import MeasuredLabel
+from ..scan.label_map import LabelMap
+from ..scan.volume import Volume
+from .measuring import MeasuredLabel
 
 Problem = Literal[
     "side",
@@ -36,7 +32,7 @@ Problem = Literal[
 _LEAST_SCORE, _LARGEST_SCORE = 0.3, 0.99
 _MOST_PIXELS = 300  # larger pictures are reduced
 # of the first labels
-_COLOURS = np.array([(255, 216, 77), (86, 196, 214), (238, 123, 112)], dtype=np.float64)
+_COLOURS = np.array([(255, 216, 77), (86, 196, 214), (238, 123, 112)], np.float64)
 _OPACITY = 0.55  # of the colours over the scan; by eye
 _PROJECTED_HU = (-300.0, 700.0)  # CT numbers outside these limits are clipped before the projection
 FRONT, _AXIAL = [0, 2], [0, 1]  # directions of a picture along R, A or S: to the right, and down
@@ -132,27 +128,26 @@ class FindingCanvas:
         self, finding: AuditFinding, expected_ras: np.ndarray | None = None
     ) -> list[dict[str, Any]]:
         """Draw the pictures of a finding. expected_ras: (3,) RAS mm, where the structure usually lies, or None."""
+        masks = [
+            np.logical_or.reduce([layer == label.value for layer in self._layers])
+            for label in finding.labels[: len(_COLOURS)]
+        ]
         grey = (np.clip(self._hu, *_PROJECTED_HU) - _PROJECTED_HU[0]).mean(axis=1)
         grey *= 235 / max(float(np.percentile(grey, 99.7)), 1)
-        values = [label.value for label in finding.labels[: len(_COLOURS)]]
-        masks = [
-            np.logical_or.reduce([layer == value for layer in self._layers]) for value in values
-        ]
-        views = [("coronal projection", FRONT, grey, [mask.any(axis=1) for mask in masks])]
+        pixels = _coloured(grey, [mask.any(axis=1) for mask in masks])
+        views = [("coronal projection", FRONT, pixels)]
         if finding.point_ras is not None:
             index = transform_points(self._to_ijk, finding.point_ras)[2].round()
             k = int(np.clip(index, 0, len(self._hu) - 1))
-            slice_grey = SOFT_TISSUE.to_grey(self._hu[k])
-            views.append(("axial slice", _AXIAL, slice_grey, [mask[k] for mask in masks]))
+            pixels = _coloured(SOFT_TISSUE.to_grey(self._hu[k]), [mask[k] for mask in masks])
+            views.append(("axial slice", _AXIAL, pixels))
         pictures = []
-        for title, axes, grey, parts in views:
-            pixels = np.repeat(np.asarray(grey, np.float64)[..., None], 3, axis=2)
-            for mask, colour in zip(parts, _COLOURS, strict=False):
-                pixels[mask] = (1 - _OPACITY) * pixels[mask] + _OPACITY * colour
-            width, height = (np.array(grey.shape[::-1]) * self._mm[axes]).round(1).tolist()
+        for title, axes, pixels in views:
+            rows, columns, _ = pixels.shape
+            width, height = (self._mm[axes] * (columns, rows)).round(1).tolist()
             picture = {
                 "title": title,
-                "source": data_uri(np.rint(pixels).clip(0, 255).astype(np.uint8)),
+                "source": data_uri(pixels),
                 "width": width,
                 "height": height,
                 "point": self.mark(finding.point_ras, axes),
@@ -160,3 +155,11 @@ class FindingCanvas:
             }
             pictures.append(picture)
         return pictures
+
+
+def _coloured(grey: np.ndarray, masks: list[np.ndarray]) -> np.ndarray:
+    """Return a picture, uint8 (rows, columns, 3), of grey values, 0 to 255, with masks over them in _COLOURS."""
+    pixels = np.repeat(np.asarray(grey, np.float64)[..., None], 3, axis=2)
+    for mask, colour in zip(masks, _COLOURS, strict=False):
+        pixels[mask] = (1 - _OPACITY) * pixels[mask] + _OPACITY * colour
+    return np.rint(pixels).clip(0, 255).astype(np.uint8)

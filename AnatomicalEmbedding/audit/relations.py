@@ -4,23 +4,19 @@ For each label, the other labels predict where the structure lies. Then each str
 a cost: how badly the label's place and volume fit it. A label is suspicious if another structure fits better.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..anatomy.names import VERTEBRAE, other_side
+from ..embedding.map import EmbeddingMap
 from ..scan.geometry import mm_to_sides, transform_points
+from .findings import Problem
+from .measuring import MeasuredLabel
 from .usual import COST_LIMIT, Frame, Usual, fit_frame
-
-if TYPE_CHECKING:
-    from ..embedding.map import EmbeddingMap
-    from .findings import Problem
-    from .measuring import MeasuredLabel
 
 SPINE = tuple(f"vertebrae_{name}" for name in VERTEBRAE)
 _CUT_WEIGHT = 0.15  # of a cut label in a fit
@@ -232,7 +228,7 @@ def _known_labels(
     errors = np.hypot(_MAP_MM, usual.spreads / 2)  # of a label's body coordinates (u, 3), mm
     return ScanLabels(
         scan_labels,
-        np.array([label.is_cut for label in scan_labels], dtype=bool),
+        np.array([label.is_cut for label in scan_labels], bool),
         centres,
         np.log([max(label.volume_ml, 0.01) for label in scan_labels]),
         body,

@@ -26,8 +26,8 @@ from ..structures.labelled_scans import patient_of
 from .checks import check_grids, check_labels, check_map, check_overlaps, check_tissue
 from .dataset import TEST, TRAINING, LabelledScan, read_entry_labels, read_scan
 from .findings import AuditFinding, FindingCanvas
-from .measuring import measure_labels
-from .relations import relate
+from .measuring import MeasuredLabel, measure_labels
+from .relations import Relations, relate
 from .usual import load_usual
 
 Record = dict[str, Any]
@@ -63,7 +63,7 @@ def audit(
     task = partial(
         _stored_record, folder=folder / "scans", settings=settings, model=model, device=plan.device
     )
-    records: list[Record] = []
+    records = []
     for record in _run(task, entries, plan):
         records.append(record)
         progress(len(records) / len(entries), record["name"])
@@ -108,7 +108,7 @@ def _stored_record(
     return record
 
 
-def audit_scan(entry: LabelledScan, model: str = "", device: str = "auto") -> Record:
+def audit_scan(entry: LabelledScan, model: str, device: str) -> Record:
     """Audit one entry.
 
     Args:
@@ -132,8 +132,6 @@ def audit_scan(entry: LabelledScan, model: str = "", device: str = "auto") -> Re
     patient = patient_of(entry.name)
     volume = None
     embedding = None
-    relations = None
-    expected: dict[str, Any] = {}
     if entry.scan is not None and model:
         try:
             volume = read_scan(entry.scan)
@@ -145,32 +143,45 @@ def audit_scan(entry: LabelledScan, model: str = "", device: str = "auto") -> Re
         except VolumeError as error:
             findings.append(AuditFinding("geometry", 0.97, f"the scan cannot be used: {error}"))
     canvas = FindingCanvas(labels, volume)
-    terms = load_terms()
+    relations = None
+    expected: dict[str, Any] = {}
     if any(label.name in load_usual().index for label in measured):
         relations = relate(measured, load_usual(), embedding)
         findings += check_labels(relations)
         places = relations.expected_places(labels.ijk_to_ras, labels.voxels.shape)
         expected = {name: canvas.mark(place) for name, place in places}
-    # of findings of one problem at one place, the last one stays, which has the highest score
-    findings.sort(key=lambda finding: finding.score)
-    distinct = {
-        (finding.label, finding.problem, str(finding.point_ras)): finding for finding in findings
-    }
-    for finding in distinct.values():
-        place = None
-        if relations and finding.labels:
-            place = relations.expected_ras(finding.labels[0].name)
-        record["findings"].append(finding.card(canvas.draw(finding, place)))
-    # the labelled structures, the organs of which they are parts, and what contains these
-    names = {name for label in measured for name in (label.name, whole_name(label.text))}
-    labelled = names.union(*(terms.ancestors(name) for name in names if name in terms.by_name))
     return record | {
+        "findings": _cards(findings, canvas, relations),
         "patient": patient,
-        "held": sorted(labelled),
+        "held": _structures_in(measured),
         "expected": expected,
         "hashes": hashes,
         "overview": canvas.draw(AuditFinding("geometry", 0.0, "")),
     }
+
+
+def _cards(
+    findings: list[AuditFinding], canvas: FindingCanvas, relations: Relations | None
+) -> list[dict[str, Any]]:
+    """Return findings as JSON with pictures; of findings of one problem at one place, that of the highest score."""
+    distinct = {
+        (finding.label, finding.problem, str(finding.point_ras)): finding
+        for finding in sorted(findings, key=lambda finding: finding.score)
+    }
+    cards = []
+    for finding in distinct.values():
+        place = None
+        if relations and finding.labels:
+            place = relations.expected_ras(finding.labels[0].name)
+        cards.append(finding.card(canvas.draw(finding, place)))
+    return cards
+
+
+def _structures_in(measured: Sequence[MeasuredLabel]) -> list[str]:
+    """Return the names of the labelled structures, of organs of which they are parts, and of what contains these."""
+    terms = load_terms()
+    names = {name for label in measured for name in (label.name, whole_name(label.text))}
+    return sorted(names.union(*(terms.ancestors(name) for name in names if name in terms.by_name)))
 
 
 def _hash(voxels: np.ndarray) -> str:
@@ -187,31 +198,24 @@ def _model(name: str, device: str) -> Model:
 
 def _check_across(records: Sequence[Record]) -> None:
     """Add findings that need all scans: missing labels, the same scan twice, a patient in two lists."""
-    # name -> for each scan that should show it, whether it is there
-    shows: dict[str, list[bool]] = defaultdict(list)
-    for record in records:
-        for name in record["expected"]:
-            shows[name].append(name in record["held"])
-    # name -> share of these scans that have its label, for names that most have
-    shares: dict[str, float] = {}
-    for name, labelled in shows.items():
-        if sum(labelled) >= max(_FEWEST_SCANS, _USUALLY * len(labelled)):
-            shares[name] = float(np.mean(labelled))
+    shares = _shares_of_labels(records)
     # patient -> name of a training scan
     trained = {
         record["patient"]: record["name"] for record in records if record["part"] == TRAINING
     }
     first: dict[str, str] = {}  # hash -> name of the first scan with these voxels
     for record in records:
-        findings = record["findings"]
         overview = record["overview"]
-        if twins := [first[voxels] for voxels in record["hashes"] if voxels in first]:
-            findings.append(
-                AuditFinding("duplicate", 0.99, f"has the same voxels as {twins[0]}").card(overview)
-            )
-        elif record["part"] == TEST and record["patient"] in trained:
-            text = f"the patient {record['patient']} is in the training list too, as {trained[record['patient']]}"
-            findings.append(AuditFinding("duplicate", 0.95, text).card(overview))
+        twins = [first[voxels] for voxels in record["hashes"] if voxels in first]
+        patient = record["patient"]
+        duplicate = None
+        if twins:
+            duplicate = AuditFinding("duplicate", 0.99, f"has the same voxels as {twins[0]}")
+        elif record["part"] == TEST and patient in trained:
+            text = f"the patient {patient} is in the training list too, as {trained[patient]}"
+            duplicate = AuditFinding("duplicate", 0.95, text)
+        if duplicate is not None:
+            record["findings"].append(duplicate.card(overview))
         first = dict.fromkeys(record["hashes"], record["name"]) | first  # the first name stays
         expected = shares.keys() & record["expected"].keys()
         missing = sorted(expected - set(record["held"]))
@@ -221,4 +225,19 @@ def _check_across(records: Sequence[Record]) -> None:
             score = float(np.interp(shares[name], [_USUALLY, 1], _SCORE_MISSING))
             text = f"{load_terms()[name].title} has no label; {shares[name]:.0%} of scans that show its place have it"
             pictures = [picture | {"expected": record["expected"][name]} for picture in overview]
-            findings.append(AuditFinding("missing", score, text, name).card(pictures))
+            record["findings"].append(AuditFinding("missing", score, text, name).card(pictures))
+
+
+def _shares_of_labels(records: Sequence[Record]) -> dict[str, float]:
+    """Return name -> share of the scans that should show a structure that have its label; only if most have it."""
+    is_labelled: dict[str, list[bool]] = defaultdict(
+        list
+    )  # of each scan that should show the structure
+    for record in records:
+        for name in record["expected"]:
+            is_labelled[name].append(name in record["held"])
+    shares = {}
+    for name, labelled in is_labelled.items():
+        if sum(labelled) >= max(_FEWEST_SCANS, _USUALLY * len(labelled)):
+            shares[name] = float(np.mean(labelled))
+    return shares

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..resources import resource
+from ..resources import read_table
 
 _SCALE_SPREAD = 0.12  # of a patient's size, relative to the average body
 COST_LIMIT = 12.0  # largest cost of one label
@@ -42,19 +42,12 @@ class Usual:
 @lru_cache(maxsize=1)
 def load_usual() -> Usual:
     """Read the shipped table."""
-    table = np.genfromtxt(
-        resource("Structures") / "usual.csv",
-        delimiter=",",
-        names=True,
-        dtype=None,
-        encoding="utf-8",
-    )
-    numbers = np.array([table[column] for column in table.dtype.names[1:]], np.float64)
-    names = tuple(map(str, table["name"]))
-    patients = numbers[0]
-    places = numbers[1:4].T
-    spreads = numbers[4:7].T
-    volume_ml, volume_spread, gap_mm, flat = numbers[7:11]
+    rows = read_table("Structures/usual.csv")
+    names = tuple(row.pop("name") for row in rows)
+    patients, *numbers = np.array([list(row.values()) for row in rows], np.float64).T
+    places = np.stack(numbers[:3], axis=1)
+    spreads = np.stack(numbers[3:6], axis=1)
+    volume_ml, volume_spread, gap_mm, flat = numbers[6:]
     return Usual(names, places, spreads, np.log(volume_ml), volume_spread, gap_mm, flat, patients)
 
 
@@ -112,7 +105,7 @@ def fit_frame(
     Returns the frame, robust weights (n,), and the total cost, which is lower for a better fit.
     """
     # the first weights: by the distance of each label from the median shift, as if all had one scale
-    scale = np.array(prior_scale, dtype=np.float64)
+    scale = np.array(prior_scale, np.float64)
     shifts = centres - places * scale
     off = (shifts - np.median(shifts, axis=0)) / (spreads * scale)
     robust = np.exp(-(off**2).sum(axis=1) / 12) + 1e-3

@@ -97,18 +97,7 @@ class Server:
         AnatomicalEmbeddingError if the server fails; files that are complete are kept.
         """
         target = folder / _checked(series.study_uid) / _checked(series.uid)
-        uids: list[str] = []
-        while True:  # a server may list only a part of the images at a time
-            with self._asking():
-                answers = self._client.search_for_instances(
-                    series.study_uid, series.uid, offset=len(uids) or None
-                )
-            listed = [_value(image, "00080018") for image in answers]
-            new = [uid for uid in listed if uid not in uids]
-            if not new:
-                break
-            uids += new
-        uids = [uid for uid in uids if instance in ("", uid)]
+        uids = [uid for uid in self._instances(series) if instance in ("", uid)]
         if not uids:
             raise AnatomicalEmbeddingError(
                 f"{self.url}: has no images of the series {series.uid}; check the UIDs."
@@ -117,16 +106,33 @@ class Server:
         target.mkdir(parents=True, exist_ok=True)
         paths = [target / f"{_checked(uid)}.dcm" for uid in uids]
         for count, (uid, path) in enumerate(zip(uids, paths, strict=True)):
-            if not path.exists():
-                remedy = f"{count} of {len(uids)} files are kept; to continue, give the same command again"
-                kinds = (("application/dicom", "*"),)  # in any transfer syntax
-                with self._asking(remedy):
-                    document = self._client.retrieve_instance(
-                        series.study_uid, series.uid, uid, media_types=kinds
-                    )
-                with atomic_path(path) as temporary:
-                    document.save_as(temporary, enforce_file_format=True)
+            if path.exists():
+                continue
+            remedy = (
+                f"{count} of {len(uids)} files are kept; to continue, give the same command again"
+            )
+            kinds = (("application/dicom", "*"),)  # in any transfer syntax
+            with self._asking(remedy):
+                document = self._client.retrieve_instance(
+                    series.study_uid, series.uid, uid, media_types=kinds
+                )
+            with atomic_path(path) as temporary:
+                document.save_as(temporary, enforce_file_format=True)
         return paths[0] if len(paths) == 1 else target
+
+    def _instances(self, series: Series) -> list[str]:
+        """Return the UIDs of the images of a series, of which a server may list only a part at a time."""
+        uids: list[str] = []
+        while True:
+            with self._asking():
+                answers = self._client.search_for_instances(
+                    series.study_uid, series.uid, offset=len(uids) or None
+                )
+            listed = [_value(image, "00080018") for image in answers]
+            new = [uid for uid in listed if uid not in uids]
+            if not new:
+                return uids
+            uids += new
 
     def store(self, paths: Sequence[Path]) -> None:
         """Send files to the server.

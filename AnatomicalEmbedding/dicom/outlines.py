@@ -74,8 +74,7 @@ def read_dicom_labels(path: Path, shape: tuple[int, int, int], ijk_to_ras: np.nd
         labels = replace(LabelMap.from_masks(outlines, shape, ijk_to_ras), texts=texts)
     except (
         AttributeError,
-        IndexError,
-        KeyError,
+        LookupError,
         MemoryError,
         RuntimeError,
         TypeError,
@@ -171,7 +170,7 @@ def _read_structure_set(
         mask = np.zeros(shape, bool)
         for contour in roi.get("ContourSequence") or ():
             if contour.ContourGeometricType == "CLOSED_PLANAR":
-                points = np.array(contour.ContourData, dtype=float).reshape(-1, 3)
+                points = np.array(contour.ContourData, float).reshape(-1, 3)
                 ijk = transform_points(to_ijk, points)
                 k = int(np.rint(ijk[:, 2].mean()))
                 if np.ptp(ijk[:, 2]) > 1:

@@ -236,8 +236,11 @@ def _read_displacements(document: Dataset, path: str | Path) -> sitk.Transform:
     if len(items) != 1:
         raise _too_many(path, len(items))
     item = items[0]
-    steps = (item.get(f"{name}DeformationMatrixRegistrationSequence") for name in _AROUND)
-    before, after = (_matrix_of(step[0]) if step else np.eye(4) for step in steps)
+    matrices = []
+    for name in _AROUND:
+        sequence = item.get(f"{name}DeformationMatrixRegistrationSequence")
+        matrices.append(_matrix_of(sequence[0]) if sequence else np.eye(4))
+    before, after = matrices
     grid = item.DeformableRegistrationGridSequence[0]
     size = [int(n) for n in grid.GridDimensions]
     check_claimed(size, 1, None, str(path))
@@ -247,7 +250,7 @@ def _read_displacements(document: Dataset, path: str | Path) -> sitk.Transform:
         raise VolumeError(
             f"{path}: is undefined in a part of its grid; export a registration of the whole scan."
         )
-    row, column = np.array(grid.ImageOrientationPatient, dtype=float).reshape(2, 3)
+    row, column = np.array(grid.ImageOrientationPatient, float).reshape(2, 3)
     axes = np.column_stack([row, column, np.cross(row, column)])
     field = sitk.GetImageFromArray(vectors, isVector=True)
     field.SetOrigin([float(value) for value in grid.ImagePositionPatient])
@@ -276,7 +279,7 @@ def _too_many(path: str | Path, scans: int) -> VolumeError:
 
 def _matrix_of(item: Dataset) -> np.ndarray:
     """Return the matrix (4, 4), LPS mm, of an item of a MatrixSequence."""
-    return np.array(item.FrameOfReferenceTransformationMatrix, dtype=float).reshape(4, 4)
+    return np.array(item.FrameOfReferenceTransformationMatrix, float).reshape(4, 4)
 
 
 def _affine(matrix_lps: np.ndarray) -> sitk.AffineTransform:

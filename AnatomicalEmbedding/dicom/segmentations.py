@@ -88,7 +88,7 @@ def _stacked(
             f"{scan}: {len(names)} boxes or outlines that overlap are too many for one DICOM SEG of this scan;"
             f" choose at most {most} with --structures."
         )
-    masks = np.zeros((*shape, len(names)), dtype=np.uint8)
+    masks = np.zeros((*shape, len(names)), np.uint8)
     for n, name in enumerate(names):
         masks[..., n] = mask(name)
     return masks
@@ -96,7 +96,7 @@ def _stacked(
 
 def _in_box(box_ras: np.ndarray, shape: tuple[int, int, int], ijk_to_ras: np.ndarray) -> np.ndarray:
     """Return (k, j, i) bool: True where a voxel's centre lies in a box, (2, 3) RAS mm."""
-    inside = np.ones(shape, dtype=bool)
+    inside = np.ones(shape, bool)
     # the coordinate along one axis of RAS is a sum of parts that depend on k, on j and on i
     for axis in range(3):
         i, j, k = (ijk_to_ras[axis, n] * np.arange(shape[2 - n]) for n in range(3))

@@ -63,9 +63,9 @@ class SourceSeries:
 
     def nearest(self, point_ras: np.ndarray) -> Dataset:
         """Return the header of the slice nearest to a point, (3,) RAS mm."""
-        orientation = np.array(self.slices[0].ImageOrientationPatient, dtype=np.float64)
+        orientation = np.array(self.slices[0].ImageOrientationPatient, np.float64)
         row, column = orientation.reshape(2, 3)
-        origins = np.array([image.ImagePositionPatient for image in self.slices], dtype=np.float64)
+        origins = np.array([image.ImagePositionPatient for image in self.slices], np.float64)
         # along the normal of the slices, mm
         away = (origins - transform_points(LPS_FROM_RAS, point_ras)) @ np.cross(row, column)
         return self.slices[int(np.argmin(np.abs(away)))]
@@ -149,7 +149,7 @@ def _usable_slices(paths: Iterable[Path]) -> dict[str, list[Dataset]]:
     series, _damaged = group_series(
         path for path in all_files if path.is_file() and is_dicom_file(path)
     )
-    usable: dict[str, list[Dataset]] = {}
+    usable = {}
     for uid, (slice_paths, _unfit) in series.items():
         slices = {}  # by UID, so that a copy counts once
         for path in slice_paths:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -63,45 +63,42 @@ def write_points_report(
         )
     errors = list(error_mm) or [None] * len(points)
     uids = tracking_uids or new_uids(len(points))
-    descriptions = points.descriptions or ("",) * len(points)
-    images: dict[str, Dataset] = {}
+    comments = points.descriptions or ("",) * len(points)
+    images = {}
+    groups = []
     with source.writing(path) as temporary:
-        groups = []
-        for row in zip(points.labels, uids, points.points_ras, descriptions, errors, strict=True):
-            image = source.nearest(row[2])
+        for label, uid, place, comment, error in zip(
+            points.labels, uids, points.points_ras, comments, errors, strict=True
+        ):
+            image = source.nearest(place)
             images[image.SOPInstanceUID] = image
-            groups.append(_group(hd, *row, image))
-        groups += [
-            _measurement_group(hd, measurement)
-            for measurement in measurements
-            if measurement.value is not None
-        ]
+            stated = _stated(hd, {_ERROR: error}, tree.MM)
+            group = make_group(
+                hd, label, uid, STRUCTURE, site_codes(label), place, image, measurements=stated
+            )
+            groups.append(_commented(hd, group, comment))
+        for measured in measurements:
+            if measured.value is not None:
+                values = {_QUANTITIES[measured.quantity]: measured.value, _MARGIN: measured.margin}
+                stated = _stated(hd, values, (measured.unit, "UCUM", measured.unit))
+                group = make_group(hd, measured.name, str(hd.UID()), STRUCTURE, measurements=stated)
+                groups.append(_commented(hd, group, measured.status))
         make_report(hd, list(images.values()), groups, "Anatomical points").save_as(temporary)
+
+
+def _stated(hd: ModuleType, values: Mapping[Code, float | None], unit: Code) -> list[Any]:
+    """Make the measurements of a group, in one unit. Those without a value are left out."""
+    code = hd.sr.CodedConcept
+    return [
+        hd.sr.Measurement(code(*name), round(float(value), 2), code(*unit))
+        for name, value in values.items()
+        if value is not None
+    ]
 
 
 def new_uids(count: int) -> list[str]:
     """Make UIDs for the points of a report."""
     return [str(load_highdicom().UID()) for _ in range(count)]
-
-
-def _group(
-    hd: ModuleType,
-    label: str,
-    uid: str,
-    place_ras: np.ndarray,
-    described: str,
-    error_mm: float | None,
-    image: Dataset,
-) -> Any:
-    """Make the measurement group of a point: its expected error, if there is one, and its description as a comment."""
-    sr, code = hd.sr, hd.sr.CodedConcept
-    errors = []
-    if error_mm is not None:
-        errors.append(sr.Measurement(code(*_ERROR), round(float(error_mm), 2), code(*tree.MM)))
-    group = make_group(
-        hd, label, uid, STRUCTURE, site_codes(label), place_ras, image, measurements=errors
-    )
-    return _commented(hd, group, described)
 
 
 def _commented(hd: ModuleType, group: Any, text: str) -> Any:
@@ -115,32 +112,17 @@ def _commented(hd: ModuleType, group: Any, text: str) -> Any:
     return group
 
 
-def _measurement_group(hd: ModuleType, measurement: Measurement) -> Any:
-    """Make the measurement group of a length, an angle or an area: its value, its margin and its status, if known."""
-    code, unit = hd.sr.CodedConcept, (measurement.unit, "UCUM", measurement.unit)
-    names = (_QUANTITIES[measurement.quantity], _MARGIN)
-    values = zip(names, (measurement.value, measurement.margin), strict=True)
-    stated = [
-        hd.sr.Measurement(code(*name), round(value, 2), code(*unit))
-        for name, value in values
-        if value is not None
-    ]
-    uid = str(hd.UID())
-    group = make_group(hd, measurement.name, uid, STRUCTURE, None, None, None, measurements=stated)
-    return _commented(hd, group, measurement.status)
-
-
 def make_group(
     hd: ModuleType,
     label: str,
     uid: str,
     finding: Code,
-    site: tuple[Code, Code | None] | None,
-    place_ras: np.ndarray | None,
-    image: Dataset | None,
+    site: tuple[Code, Code | None] | None = None,
+    place_ras: np.ndarray | None = None,
+    image: Dataset | None = None,
     **findings: Any,
 ) -> Any:
-    """Make the measurement group of a place.
+    """Make a measurement group.
 
     Args:
         hd: the module highdicom.
@@ -151,10 +133,13 @@ def make_group(
         image: header of the slice nearest to the place, or None if no place is known.
         findings: measurements and qualitative_evaluations, as highdicom takes them.
     """
-    sr, code = hd.sr, hd.sr.CodedConcept
-    sites = source_images = None
+    sr = hd.sr
+    code = sr.CodedConcept
+    sites = None
     if site is not None:
-        sites = [sr.FindingSite(code(*site[0]), site[1] and code(*site[1]))]
+        organ, side = site
+        sites = [sr.FindingSite(code(*organ), side and code(*side))]
+    source_images = None
     if image is not None:
         source_images = [sr.SourceImageForMeasurementGroup(image.SOPClassUID, image.SOPInstanceUID)]
     group = sr.MeasurementsAndQualitativeEvaluations(
@@ -180,10 +165,10 @@ def _place_items(hd: ModuleType, place_ras: np.ndarray, image: Dataset) -> list[
     place_lps = transform_points(LPS_FROM_RAS, np.array([place_ras]))
     items = [sr.Scoord3DContentItem(name, "POINT", place_lps, image.FrameOfReferenceUID, **below)]
     # directions in which the numbers of columns and of rows grow
-    axes = np.array(image.ImageOrientationPatient, dtype=np.float64).reshape(2, 3)
-    away_mm = axes @ (place_lps[0] - np.array(image.ImagePositionPatient, dtype=np.float64))
+    axes = np.array(image.ImageOrientationPatient, np.float64).reshape(2, 3)
+    away_mm = axes @ (place_lps[0] - np.array(image.ImagePositionPatient, np.float64))
     # PixelSpacing is that of rows, then of columns; 0 is the corner of the first pixel
-    pixel = away_mm / np.array(image.PixelSpacing[::-1], dtype=np.float64) + 0.5
+    pixel = away_mm / np.array(image.PixelSpacing[::-1], np.float64) + 0.5
     if (pixel >= 0).all() and (pixel <= (image.Columns, image.Rows)).all():
         pixel_item = sr.ScoordContentItem(name, "POINT", pixel[None], **below)
         source = sr.SourceImageForRegion(image.SOPClassUID, image.SOPInstanceUID)
@@ -241,12 +226,10 @@ def read_any_points(path: str | Path, film_to_ras: np.ndarray | None = None) -> 
     try:
         for number, group in enumerate(tree.measurement_groups(tree.open_report(path)), start=1):
             items = list(tree.children(group))
-            if (place := tree.center_in(items)) is not None:
-                label = next(
-                    (str(item.TextValue).strip() for item in tree.named(items, tree.IDENTIFIER)), ""
-                )
-                described = next((str(item.TextValue) for item in tree.named(items, _COMMENT)), "")
-                rows.append((label or tree.site_in(items) or str(number), place, described))
+            place = tree.center_in(items)
+            if place is not None:
+                label = _text_in(items, tree.IDENTIFIER).strip() or tree.site_in(items)
+                rows.append((label or str(number), place, _text_in(items, _COMMENT)))
     except (AttributeError, IndexError, TypeError, ValueError) as error:
         raise PointsError(
             f"{path}: is a damaged structured report ({error}); export the report again."
@@ -256,3 +239,8 @@ def read_any_points(path: str | Path, film_to_ras: np.ndarray | None = None) -> 
             f"{path}: contains no point with 3-D coordinates; give a report with SCOORD3D (TID 1500)."
         )
     return PointList.of_rows(rows)
+
+
+def _text_in(items: list[Dataset], name: Code) -> str:
+    """Return the text of the first item with this concept name; "" without one."""
+    return next((str(item.TextValue) for item in tree.named(items, name)), "")

@@ -42,7 +42,7 @@ def find_by_library(
 
     Raises PointsError if no case has a structure of the library.
     """
-    boxes: list[KnownBox] = []
+    boxes = []
     seconds = []
     for number, case in enumerate(cases):
         progress(number / len(cases), case.id)
@@ -73,60 +73,40 @@ class BoxResult(Tables):
     margins: Margins
     seconds: float
 
-    def _columns(self) -> list[str]:
-        """Return the columns of the table. Boxes of other methods (`peers`) have a column of overlaps each."""
-        peers = sorted({peer for box in self.boxes for peer in box.peers})
-        stated = [
-            f"{figure} {recall:g}" for recall in _RECALLS for figure in ("recall at", "VR at")
-        ]
-        return [
-            "structure",
-            "boxes",
-            "IoU",
-            *(f"IoU, {peer}" for peer in peers),
-            *stated,
-            "VR@99, alpha on test",
-        ]
-
     def rows(self) -> list[_Row]:
         """Return a row for each structure, then a row of means. VR: median of scan volume / box volume."""
-        names = sorted({box.located.name for box in self.boxes})
-        rows = [
-            self._row(name, [box for box in self.boxes if box.located.name == name])
-            for name in names
-        ]
+        rows = [self._row(name) for name in sorted({box.located.name for box in self.boxes})]
         mean: _Row = {"structure": "mean", "boxes": len(self.boxes)}
-        for column in self._columns()[2:]:
-            mean[column] = float(np.nanmean([float(row.get(column, np.nan)) for row in rows]))
+        for column in list(rows[0])[2:]:
+            mean[column] = float(np.nanmean([float(row[column]) for row in rows]))
         return [*rows, mean]
 
-    def _row(self, name: str, boxes: list[KnownBox]) -> _Row:
-        """Return the figures of one structure, by column."""
-        overlaps = [intersection_over_union(b.located.box_ras, b.truth_ras) for b in boxes]
-        row: _Row = {
-            "structure": name,
-            "boxes": len(boxes),
-            "IoU": float(np.mean(overlaps)),
-        }
-        for peer in sorted({peer for box in boxes for peer in box.peers}):
+    def _row(self, name: str) -> _Row:
+        """Return the figures of one structure, by column. Boxes of other methods (`peers`) have a column of overlaps
+        each; a figure is NaN if a method found no box of the structure."""
+        boxes = [box for box in self.boxes if box.located.name == name]
+        overlaps = [intersection_over_union(box.located.box_ras, box.truth_ras) for box in boxes]
+        row: _Row = {"structure": name, "boxes": len(boxes), "IoU": float(np.mean(overlaps))}
+        for peer in sorted({peer for box in self.boxes for peer in box.peers}):
             overlaps = [
-                intersection_over_union(b.peers[peer], b.truth_ras)
-                for b in boxes
-                if peer in b.peers
+                intersection_over_union(box.peers[peer], box.truth_ras)
+                for box in boxes
+                if peer in box.peers
             ]
-            row[f"IoU, {peer}"] = float(np.mean(overlaps))
+            row[f"IoU, {peer}"] = float(np.mean(overlaps)) if overlaps else float("nan")
         for recall in _RECALLS:
-            grown_boxes = [self.margins.box(b.located, recall) for b in boxes]
-            row[f"recall at {recall:g}"], row[f"VR at {recall:g}"] = _recall_and_ratio(
-                boxes, grown_boxes
-            )
+            grown_boxes = [self.margins.box(box.located, recall) for box in boxes]
+            mean_recall, ratio = _recall_and_ratio(boxes, grown_boxes)
+            row[f"recall at {recall:g}"] = mean_recall
+            row[f"VR at {recall:g}"] = ratio
         row["VR@99, alpha on test"] = _papers_volume_ratio(boxes)
         return row
 
     def sections(self) -> list[Section]:
         note = f"{self.seconds:.3f} s to locate the structures of one scan, embedding not included"
-        rows = (tuple(self._columns()), *(self._cells(row) for row in self.rows()))
-        return [Section(f"Boxes, {self.model}", rows, (note,))]
+        rows = self.rows()
+        table = (tuple(rows[0]), *map(_cells, rows))
+        return [Section(f"Boxes, {self.model}", table, (note,))]
 
     def to_json(self) -> str:
         """Return JSON text with the figures of each structure; null for a figure that is undefined."""
@@ -139,18 +119,18 @@ class BoxResult(Tables):
             {"model": self.model, "seconds": self.seconds, "structures": rows}, indent=1
         )
 
-    def _cells(self, row: _Row) -> tuple[str, ...]:
-        """Return a row of the table as text; "-" for a figure that is missing."""
-        cells = []
-        for column in self._columns():
-            value = row.get(column, float("nan"))
-            if not isinstance(value, float):
-                cells.append(str(value))
-            elif np.isnan(value):
-                cells.append("-")
-            else:
-                cells.append(format(value, ".1f" if column.startswith("VR") else ".3f"))
-        return tuple(cells)
+
+def _cells(row: _Row) -> tuple[str, ...]:
+    """Return a row of the table as text; "-" for a figure that is undefined."""
+    cells = []
+    for column, value in row.items():
+        if not isinstance(value, float):
+            cells.append(str(value))
+        elif np.isnan(value):
+            cells.append("-")
+        else:
+            cells.append(format(value, ".1f" if column.startswith("VR") else ".3f"))
+    return tuple(cells)
 
 
 def _papers_volume_ratio(boxes: list[KnownBox]) -> float:

@@ -119,12 +119,12 @@ def _cells(row: ConfidenceRow) -> tuple[str, ...]:
     )
 
 
-def judge_trials(trials: Iterable[Trial], effort: str = "standard") -> Judged:
+def judge_trials(trials: Iterable[Trial], effort: str) -> Judged:
     """Match the points of every trial, and collect the true errors and the reported confidence of the answers.
 
     Raises AnatomicalEmbeddingError if the weights have no calibration.
     """
-    parts: list[tuple[np.ndarray, ...]] = []
+    parts = []
     for trial in trials:
         if not len(trial.template_ras):
             continue
@@ -134,19 +134,22 @@ def judge_trials(trials: Iterable[Trial], effort: str = "standard") -> Judged:
                 f"{trial.template.provenance.model}: these weights have no calibration; run `anatemb calibrate`."
             )
         errors = trial.errors_mm(matches)
-        whole = np.full(len(errors), trial.whole)
-        reported = (
+        part = Judged(
+            errors,
+            np.array(trial.groups),
+            np.full(len(errors), trial.whole),
             matches.status,
             matches.expected_error_mm,
             matches.probability,
             matches.probability_20,
         )
-        parts.append((errors, np.array(trial.groups), whole, *reported))
+        parts.append(part)
     if not parts:
         raise AnatomicalEmbeddingError(
             "no two labelled scans have points in common; add labelled scans."
         )
-    return Judged(*(np.concatenate(values) for values in zip(*parts, strict=True)))
+    columns = zip(*(vars(part).values() for part in parts), strict=True)
+    return Judged(*map(np.concatenate, columns))
 
 
 def summarise_confidence(judged: Judged, model: str) -> ConfidenceResult:

@@ -76,14 +76,17 @@ def evaluate_landmarks(
             "show the same structures completely, or two scans of one patient with the same landmarks."
         )
     measured: list[MeasuredPair] = []
-    scan_seconds: dict[str, float] = {}
+    scan_seconds = {}
     for name, matcher in matchers.items():
         prepare = getattr(matcher, "prepare", lambda case: 0.0)
         seconds: list[float] = []
         for pair in pairs:
             share = len(measured) / (len(pairs) * len(matchers))
             progress(share, f"{name}: {pair.template.id} to {pair.target.id}")
-            seconds += filter(None, (prepare(pair.template), prepare(pair.target)))
+            for case in (pair.template, pair.target):
+                case_seconds = prepare(case)
+                if case_seconds:  # 0 if the work was done before
+                    seconds.append(case_seconds)
             measured.append(_measure(name, matcher, pair))
         if seconds:
             scan_seconds[name] = float(np.mean(seconds))
@@ -95,9 +98,7 @@ def evaluate_landmarks(
 def _measure(name: str, matcher: Matcher, pair: Pair) -> MeasuredPair:
     """Match the points of a pair with one matcher; return errors and time. Raises PointsError for a wrong shape."""
     start = time.perf_counter()
-    answers = np.asarray(
-        matcher(pair.template, pair.template_ras.copy(), pair.target), dtype=np.float64
-    )
+    answers = np.asarray(matcher(pair.template, pair.template_ras.copy(), pair.target), np.float64)
     seconds = time.perf_counter() - start
     if answers.shape != pair.target_ras.shape:
         raise PointsError(

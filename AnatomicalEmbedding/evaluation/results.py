@@ -1,7 +1,7 @@
 """Results of an evaluation: summaries, and tables as text for a terminal and as Markdown."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -125,9 +125,9 @@ class Result(Tables):
 
     matchers: tuple[str, ...]
     measured: tuple[MeasuredPair, ...]
-    scan_seconds: dict[str, float] = field(default_factory=dict)
-    left_out: dict[str, dict[str, str]] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+    scan_seconds: dict[str, float]
+    left_out: dict[str, dict[str, str]]
+    notes: tuple[str, ...]
 
     def errors(self, matcher: str, group: str | None = None, name: str | None = None) -> np.ndarray:
         """Return a matcher's errors, (N,) mm.
@@ -137,16 +137,14 @@ class Result(Tables):
             group: only errors at points of this group; None for all groups.
             name: only errors at points of this name; None for all names.
         """
-        chosen: list[float] = []
-        for measured in self.measured:
-            if measured.matcher == matcher:
-                points = zip(measured.names, measured.groups, measured.errors_mm, strict=True)
-                chosen += [
-                    e
-                    for point, kind, e in points
-                    if group in (None, kind) and name in (None, point)
-                ]
-        return np.array(chosen, dtype=np.float64)
+        chosen = []
+        for pair in self.measured:
+            if pair.matcher != matcher:
+                continue
+            for point, kind, error in zip(pair.names, pair.groups, pair.errors_mm, strict=True):
+                if group in (None, kind) and name in (None, point):
+                    chosen.append(error)
+        return np.array(chosen, np.float64)
 
     def summary(self, matcher: str, group: str | None = None, name: str | None = None) -> Summary:
         """Return the summary of a matcher's errors.
@@ -158,18 +156,19 @@ class Result(Tables):
 
     def pair_seconds(self, matcher: str) -> float:
         """Return the mean seconds to match all points of one pair of scans, without the time to embed the scans."""
-        return float(
-            np.mean([measured.seconds for measured in self.measured if measured.matcher == matcher])
-        )
+        return float(np.mean([pair.seconds for pair in self.measured if pair.matcher == matcher]))
 
     def pairs(self, group: str) -> int:
         """Return the number of pairs (template, target) in which points of this group were measured."""
-        return len({(m.template, m.target) for m in self.measured if group in m.groups})
+        scans = {(pair.template, pair.target) for pair in self.measured if group in pair.groups}
+        return len(scans)
 
     def names(self, group: str) -> list[str]:
         """Return the sorted names of the structures or landmarks that were measured in a group."""
-        points = {point for m in self.measured for point in zip(m.names, m.groups, strict=True)}
-        return sorted({name for name, point_group in points if point_group == group})
+        points = {
+            point for pair in self.measured for point in zip(pair.names, pair.groups, strict=True)
+        }
+        return sorted(name for name, point_group in points if point_group == group)
 
     def sections(self) -> list[Section]:
         sections = [
@@ -231,9 +230,8 @@ def _structure_section(result: Result) -> Section:
     for name in result.names("centre"):
         cells = []
         for matcher in result.matchers:
-            centre, extreme = (
-                result.summary(matcher, group, name) for group in ("centre", "extreme")
-            )
+            centre = result.summary(matcher, "centre", name)
+            extreme = result.summary(matcher, "extreme", name)
             cells.append(f"{in_mm(centre.mean)} | {in_mm(extreme.mean)}")
         pairs = len(result.errors(result.matchers[0], "centre", name))
         rows.append((name, str(pairs), *cells))
