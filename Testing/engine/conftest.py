@@ -14,6 +14,8 @@ from AnatomicalEmbedding.cli import main
 from AnatomicalEmbedding.embedding.calibration import Calibration
 from AnatomicalEmbedding.matching.confidence import EVIDENCE
 from AnatomicalEmbedding.matching.match import match
+from AnatomicalEmbedding.relations import relate
+from AnatomicalEmbedding.relations.relation import MapRelation
 from AnatomicalEmbedding.scan.points import PointList, write_markups
 from AnatomicalEmbedding.training.calibrate import grow_forest
 
@@ -56,6 +58,12 @@ def place(tmp_path_factory: pytest.TempPathFactory, phantom_pair) -> Place:
 def kept_maps(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """Maps are kept for the whole module, so that each scan is embedded once."""
     monkeypatch.setenv("ANATEMB_CACHE", str(place.folder / "cache"))
+
+
+@pytest.fixture
+def by_maps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scans are related by their maps alone, which is quick; Testing/registration relates them by their images."""
+    monkeypatch.setattr(relate, "relate", lambda one, other, **_: MapRelation(one.map, other.map))
 
 
 @pytest.fixture(scope="module")

@@ -12,18 +12,10 @@ from AnatomicalEmbedding.followup.lesion_lists import read_lesions
 from AnatomicalEmbedding.followup.lesions import CONFIRMED, MARKED, PROPOSED
 from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.record_file import read_record, write_record
-from AnatomicalEmbedding.relations import relate
-from AnatomicalEmbedding.relations.relation import MapRelation
 from AnatomicalEmbedding.scan.markups import control_point, markup, write_file
 from AnatomicalEmbedding.scan.volume import Volume
 
 pytestmark = pytest.mark.usefixtures("kept_maps", "by_maps")
-
-
-@pytest.fixture
-def by_maps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Scans are related by their maps alone, which is quick; test_dicomweb relates them by their images."""
-    monkeypatch.setattr(relate, "relate", lambda one, other, **_: MapRelation(one.map, other.map))
 
 
 DATES = ("--date", "2024-01-05", "--date", "2024-03-02")

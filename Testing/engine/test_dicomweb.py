@@ -117,6 +117,7 @@ def cache(tmp_path, monkeypatch) -> Path:
     return tmp_path / "cache"
 
 
+@pytest.mark.usefixtures("by_maps")
 def test_follow_up_reads_two_studies_and_stores_its_proposals(
     anatemb, orthanc, phantom_pair, tmp_path
 ):
