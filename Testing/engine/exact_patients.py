@@ -2,6 +2,7 @@
 
 import numpy as np
 import torch
+from scan_files import voxel_positions
 
 from AnatomicalEmbedding.anatomy.names import VERTEBRAE, whole_name
 from AnatomicalEmbedding.embedding.map import EmbeddingMap, Provenance
@@ -27,31 +28,23 @@ def patient(seed: int, coverage=RANGE):
 
 def exact_map(phantom, error=lambda body: body) -> EmbeddingMap:
     """A map that states where in the canonical body each cell is; `error` changes these places (n, 3)."""
-    k, j, i = (-(-n // c) for n, c in zip(phantom.volume.shape, CELLS[::-1], strict=True))
-    to_ras = phantom.volume.ijk_to_ras
-    flip = np.sign(np.diag(to_ras)[:3])  # maps run along R, A, S
-    low = np.minimum(
-        *(
-            transform_points(to_ras, np.array([c]))[0]
-            for c in (np.zeros(3), np.array(phantom.volume.shape[::-1]) - 1)
-        )
-    )
-    cell = np.array(CELLS) * np.abs(np.diag(to_ras)[:3])
-    cell_to_ras = np.diag([*cell, 1.0])
-    cell_to_ras[:3, 3] = low + (cell - np.abs(np.diag(to_ras)[:3])) / 2
-    assert (np.abs(flip) == 1).all()
-    ras = transform_points(cell_to_ras, np.indices((k, j, i))[::-1].reshape(3, -1).T)
-    body = error(phantom.to_body(ras)).reshape(k, j, i, 3)
-    held = phantom.volume.sample(ras, outside=-1000.0).reshape(k, j, i) > -950
+    volume = phantom.volume
+    shape = tuple(-(-n // c) for n, c in zip(volume.shape, CELLS[::-1], strict=True))
+    cell_mm = np.array(CELLS) * volume.spacing
+    cell_to_ras = np.diag([*cell_mm, 1.0])
+    cell_to_ras[:3, 3] = volume.bounds_ras[0] + cell_mm / 2
+    ras = voxel_positions(shape, cell_to_ras).reshape(-1, 3)
+    body = error(phantom.to_body(ras)).reshape(*shape, 3)
+    held = volume.sample(ras, outside=-1000.0).reshape(shape) > -950
     embedding = EmbeddingMap(
         torch.from_numpy(np.moveaxis(body, -1, 0).copy()).float(),
         torch.from_numpy(held),
         cell_to_ras,
-        to_ras,
-        phantom.volume.shape,
-        Provenance("exact", "exact", phantom.volume.name, phantom.volume.name),
+        volume.ijk_to_ras,
+        volume.shape,
+        Provenance("exact", "exact", volume.name, volume.name),
     )
-    return embedding.with_spine(read_spine(embedding, phantom.volume, USUAL_MM))
+    return embedding.with_spine(read_spine(embedding, volume, USUAL_MM))
 
 
 def labelled(phantom) -> SampledBody:

@@ -60,29 +60,24 @@ def test_too_few_matches_are_refused():
         grow_forest({"known": outcomes(20, 0)}, {"known": 1.0})
 
 
-class TestVerdicts:
-    @pytest.mark.parametrize(("expected", "status"), [(11.0, "uncertain"), (9.0, "matched")])
-    def test_an_answer_that_is_beyond_10_mm_on_average_is_no_match(self, expected, status):
-        """However probable the answer is, its expected error decides."""
-        node = np.zeros(1, np.int64)
-        leaf = Forest(node, node - 1, np.zeros(1), node, np.array([[0.99, 0.4, 0.6, expected]]))
-        found = judge(
-            np.zeros((1, len(EVIDENCE)), np.float32),
-            Calibration("", EVIDENCE, {"fast": leaf}),
-            "fast",
-        )
-        assert found["status"].tolist() == [status]
+def judged(*leaf: float) -> dict:
+    """What a calibration says of a match, if its forest is a single leaf."""
+    node = np.zeros(1, np.int64)
+    forest = Forest(node, node - 1, np.zeros(1), node, np.array([leaf]))
+    calibration = Calibration("", EVIDENCE, {"fast": forest})
+    return judge(np.zeros((1, len(EVIDENCE)), np.float32), calibration, "fast")
 
-    @pytest.mark.parametrize("shown", [0.0, 0.3, 1.0])
-    def test_probabilities_of_one_answer_do_not_contradict_each_other(self, shown):
-        node = np.zeros(1, np.int64)
-        leaf = Forest(node, node - 1, np.zeros(1), node, np.array([[shown, shown, shown, 5.0]]))
-        found = judge(
-            np.zeros((1, len(EVIDENCE)), np.float32),
-            Calibration("", EVIDENCE, {"fast": leaf}),
-            "fast",
-        )
-        check_probabilities(Matches(np.zeros((1, 3)), np.zeros(1), **found))
+
+@pytest.mark.parametrize(("expected", "status"), [(11.0, "uncertain"), (9.0, "matched")])
+def test_an_answer_that_is_beyond_10_mm_on_average_is_no_match(expected, status):
+    """However probable the answer is, its expected error decides."""
+    assert judged(0.99, 0.4, 0.6, expected)["status"].tolist() == [status]
+
+
+@pytest.mark.parametrize("shown", [0.0, 0.3, 1.0])
+def test_probabilities_of_one_answer_do_not_contradict_each_other(shown):
+    found = judged(shown, shown, shown, 5.0)
+    check_probabilities(Matches(np.zeros((1, 3)), np.zeros(1), **found))
 
 
 class TestBesideWeights:

@@ -8,9 +8,8 @@ import pytest
 import SimpleITK as sitk
 from cli_runs import assert_refused, rows_of
 from ellipsoid_cases import ORGANS, write_case
-from small_models import small_network
+from small_models import write_small_weights
 
-from AnatomicalEmbedding.embedding.models.registry import write_weights
 from AnatomicalEmbedding.scan.boxes import read_rois, write_rois
 
 SHIFTS = {
@@ -34,12 +33,7 @@ def place(tmp_path_factory):
             (folder / "labelled" / f"{name}.nii.gz").read_bytes()
         )
     (folder / "scans" / "broken.nii.gz").write_bytes(b"nothing")
-    write_weights(
-        small_network(local_channels=8, spacing_mm=(3.0, 3.0, 4.0)),
-        folder / "w.safetensors",
-        "w",
-        {"recipe": "none"},
-    )
+    write_small_weights(folder, "w", local_channels=8, spacing_mm=(3.0, 3.0, 4.0))
     return folder
 
 

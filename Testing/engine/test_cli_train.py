@@ -14,7 +14,6 @@ from training_scans import tiny_recipe, write_recipe
 
 from AnatomicalEmbedding.cli.main import main
 from AnatomicalEmbedding.embedding.models.registry import read_weights
-from AnatomicalEmbedding.papers.bpr_rpr.__main__ import main as bpr_rpr
 from AnatomicalEmbedding.scan.volume import Volume
 
 GRID = [8.0, 8.0, 8.0]
@@ -69,31 +68,6 @@ def test_prepare_then_train_on_the_set(scans, recipe, tmp_path, capsys):
     weights = read_weights(tmp_path / "run" / "weights.safetensors")
     assert weights.card["scans"] == ["patient0", "patient1"]
     assert not (tmp_path / "run" / "prepared").exists()
-
-
-def test_recipes_of_papers_train_on_the_set(scans, recipe, tmp_path):
-    assert anatemb("prepare", scans, "-o", tmp_path / "set", "--recipe", recipe, "--jobs", 1) == 0
-    for name in ("bpr-paper",):
-        small = {
-            "network.widths": [4, 4, 4, 4],
-            "network.spacing_mm": GRID,
-            "batch.voxels_per_batch": 100_000,
-        }
-        entries = [word for key, value in small.items() for word in ("--set", f"{key}={value}")]
-        run = (
-            tmp_path / "set",
-            "-o",
-            tmp_path / name,
-            "--recipe",
-            name,
-            "--steps",
-            1,
-            "--workers",
-            0,
-            *entries,
-        )
-        assert bpr_rpr(list(map(str, run))) == 0
-        assert read_weights(tmp_path / name / "weights.safetensors").card["recipe"]["name"] == name
 
 
 @pytest.mark.parametrize("option", [("--start-from", "none.safetensors"), ("--validate", "none")])

@@ -1,7 +1,6 @@
 """Test the store of a cohort: what it records about good and bad scans."""
 
 import shutil
-import sqlite3
 
 import numpy as np
 import pytest
@@ -138,25 +137,6 @@ class TestKeeping:
             Store(tmp_path, create=True)
         with pytest.raises(AnatomicalEmbeddingError, match="is not a cohort"):
             Store(tmp_path)
-
-
-def test_a_store_of_the_first_format_is_embedded_again(store, weights, tmp_path):
-    write_parts(tmp_path / "in", 2)
-    store.add([tmp_path / "in"])
-    embed_waiting(store, weights)
-    before = checksums(store)
-    folder = store.folder
-    store.close()
-    (folder / "maps").rename(folder / "shards")
-    with sqlite3.connect(folder / "cohort.sqlite") as database:
-        database.execute("UPDATE about SET value = '1' WHERE key = 'format'")
-        database.execute("ALTER TABLE maps RENAME TO shards")
-    with Store(folder) as again:
-        assert set(states(again).values()) == {"waiting"}
-        embed_waiting(again, weights)
-        again.clean()
-        assert checksums(again) == before
-        assert not (folder / "shards").exists()
 
 
 def test_the_index_follows_the_store(store, weights, tmp_path):

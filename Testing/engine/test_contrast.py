@@ -40,17 +40,3 @@ def test_near_loss_tells_descriptors_of_places_from_others(views):
     assert loss(sharp) < 0.2 * loss(blurred)
     drawn = 1 + 2 * 4 * (spec.negatives // 4)  # the positive and, in either view, near and far ones
     assert loss(blurred) < loss(same) <= math.log(drawn) + 1e-4
-
-
-def test_near_loss_leaves_neighbours_within_the_excluded_distance_alone(views):
-    batch, spec = views
-    local = placed(batch.position_mm, 4.0)
-    everywhere = replace(spec, exclude_mm=1e4)
-    assert float(near_loss(Features(None, None, local), batch, everywhere, generator())) == 0.0
-    near, far = (
-        float(
-            near_loss(Features(None, None, local), batch, replace(spec, exclude_mm=e), generator())
-        )
-        for e in (0.1, 12.0)
-    )
-    assert far < 0.8 * near

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from training_scans import BODY_MARGIN, SHAPE, SPACING_MM, frame, linear_scan, scan_hu, with_field
+from training_scans import BODY_MARGIN, SHAPE, SPACING_MM, frame, linear_scan, scan_hu
 
 from AnatomicalEmbedding.training.crops import cell_positions, cut_crop, draw_geometry
 from AnatomicalEmbedding.training.recipes import AugmentationSpec
@@ -54,24 +54,6 @@ def test_cells_get_the_frames_coordinates_of_their_centres():
     assert expected.any()
     assert not expected.all()
     np.testing.assert_array_equal(inside.numpy(), expected)
-
-
-def test_cells_get_the_coordinates_of_a_body_field():
-    def to_body(ras):
-        return ras @ np.array([[1.0, 0.1, 0.0], [0.0, 1.2, -0.2], [0.05, 0.0, 0.9]]).T + (3, 4, 500)
-
-    scan = with_field(linear_scan(guess=frame(shift_mm=(1e4, 1e4, 1e4))), to_body)
-    crop = warped_crop(scan, 2, spec=AFFINE)
-    target, inside = cell_positions(scan, crop)
-    centre = (
-        F.avg_pool3d(crop.warp.voxel_ijk().movedim(-1, 0)[None].double(), 4)[0]
-        .movedim(0, -1)
-        .numpy()
-    )
-    expected = to_body(centre * SPACING_MM + scan.grid_to_ras[:3, 3])
-    np.testing.assert_allclose(
-        target.movedim(0, -1)[inside].numpy(), expected[inside.numpy()], atol=1e-2
-    )
 
 
 def test_a_crop_never_folds_along_the_slices():

@@ -1,10 +1,9 @@
-"""Test DICOMweb with a real server: Orthanc, started on this machine, stopped in mid-work, locked and full."""
+"""Test DICOMweb with a real server: Orthanc, started on this machine, stopped in mid-work and locked."""
 
 from __future__ import annotations
 
 import errno
 import json
-import signal
 import socket
 import subprocess
 import time
@@ -24,7 +23,6 @@ from AnatomicalEmbedding.scan.points import PointList, write_markups
 from AnatomicalEmbedding.scan.volume import Volume
 
 highdicom = pytest.importorskip("highdicom")
-resource = pytest.importorskip("resource")  # of Unix
 requests = pytest.importorskip("requests")
 pytest.importorskip("dicomweb_client")
 # of the patient on the table, from the first study to the second
@@ -39,9 +37,7 @@ pytestmark = pytest.mark.skipif(
 class Orthanc:
     """A server that keeps its files in a folder; it can be stopped and started again."""
 
-    def __init__(self, folder: Path, limit_bytes: int = 0, **settings: object) -> None:
-        """limit_bytes: largest file that the server can write, as if its disk was full; 0 for no limit."""
-        self.limit_bytes = limit_bytes
+    def __init__(self, folder: Path, **settings: object) -> None:
         folder.mkdir()
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
@@ -57,9 +53,7 @@ class Orthanc:
 
     def start(self) -> None:
         log = self.config.with_suffix(".log").open("ab")
-        self.process = subprocess.Popen(
-            [ORTHANC, self.config], stdout=log, stderr=log, preexec_fn=self._limit
-        )
+        self.process = subprocess.Popen([ORTHANC, self.config], stdout=log, stderr=log)
         for _ in range(300):
             try:
                 requests.get(f"http://127.0.0.1:{self.port}/system", timeout=5)
@@ -69,12 +63,6 @@ class Orthanc:
             else:
                 return
         raise AssertionError("Orthanc does not answer")
-
-    def _limit(self) -> None:
-        if self.limit_bytes:
-            # writing then fails, and the program goes on
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (self.limit_bytes, self.limit_bytes))
 
     def stop(self) -> None:
         self.process.terminate()

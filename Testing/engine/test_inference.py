@@ -49,7 +49,7 @@ def scan() -> Volume:
 
 
 class TestPlace:
-    @pytest.mark.parametrize("spacing_mm", [(2.0, 2.0, 3.0), (3.0, 3.0, 3.0), (1.5, 2.0, 2.5)])
+    @pytest.mark.parametrize("spacing_mm", [(2.0, 2.0, 3.0), (1.5, 2.0, 2.5)])
     def test_each_cell_says_what_is_at_its_centre(self, spacing_mm):
         """HU linear in place, averaged over cells: half a voxel off anywhere would show as several HU."""
         voxels, affine = linear_ct(

@@ -243,19 +243,6 @@ def test_the_commands_make_a_set_add_to_it_check_it_and_run_it(folder, phantoms,
     assert np.median(np.linalg.norm(places - marks(phantoms[4]).points_ras, axis=1)) < 8.0
 
 
-def test_the_commands_refuse_what_they_cannot_use(folder, anatemb):
-    assert (
-        "call it NAME.landmarks.json"
-        in anatemb("landmarks", "make", folder / "marked", "-o", folder / "a.json").err
-    )
-    (folder / "empty").mkdir()
-    scan = folder / "marked" / "scan3.nii.gz"
-    refused = anatemb("landmarks", "make", scan, "-o", folder / "a.landmarks.json")
-    assert refused.code == 2
-    assert "no scan has points beside it" in refused.err
-    assert not (folder / "a.landmarks.json").exists()
-
-
 def test_answers_never_replace_the_marks_of_a_scan(folder, landmark_set, anatemb):
     landmark_set.write(folder / "trunk.landmarks.json")
     marks_before = (folder / "marked" / "scan0.mrk.json").read_bytes()

@@ -170,17 +170,6 @@ class TestMany:
                 np.testing.assert_allclose(found.points_ras, alone.points_ras, atol=1e-6)
                 np.testing.assert_allclose(found.score, alone.score, atol=1e-6)
 
-    @pytest.mark.parametrize("nothing", [[], np.zeros((0, 3))])
-    def test_no_points_have_no_matches(self, nothing):
-        matches = match(analytic_map(itself), nothing, analytic_map(itself))
-        assert matches.points_ras.shape == (0, 3)
-        assert matches.score.shape == (0,)
-        assert (matches.status, matches.expected_error_mm, matches.probability) == (
-            None,
-            None,
-            None,
-        )
-
 
 class TestRefused:
     def test_maps_of_different_weights(self):

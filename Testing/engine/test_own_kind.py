@@ -116,23 +116,6 @@ def test_scans_of_another_kind_in_the_folder_are_named():
     assert all(name in odd for name in ("noise5", "noise6", "noise7"))
 
 
-def coarse_piece(side: int) -> GreyImage:
-    """A small scan of an ellipsoid with a bump on one side, 1 or -1: with the other side, it fits upside down."""
-    axis = (np.arange(24) - 11.5) * 0.4
-    z, y, x = np.meshgrid(axis, axis, axis, indexing="ij")
-    body = np.sqrt((x / 3.6) ** 2 + (y / 2.2) ** 2 + (z / 1.6) ** 2)
-    bump = np.sqrt((x - 2.4 * side) ** 2 + (y - 2.2 * side) ** 2 + z**2)
-    voxels = np.clip(4 - 4 * np.minimum(body, bump), 0, 1)
-    return GreyImage(Volume(voxels, np.diag([0.4, 0.4, 0.4, 1.0])))
-
-
-def test_an_object_that_fits_upside_down_is_not_turned_if_scans_lie_alike():
-    pieces = coarse_piece(1), coarse_piece(-1)
-    for any_rotation in (True, False):
-        alignment = align(*pieces, RADIUS_MM, any_rotation=any_rotation)
-        assert alignment.is_turned == any_rotation
-
-
 def test_the_evidence_holds_how_far_an_answer_may_slide_and_a_query_keeps_it(shape_model):
     specimen, noise = make_specimen(0), np.random.default_rng(0)
     first = shape_model.embed(specimen.volume)

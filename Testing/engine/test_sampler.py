@@ -1,6 +1,5 @@
 """Test training batches from scans whose HU and body coordinates are known functions of the position."""
 
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -42,26 +41,6 @@ def test_image_and_coordinates_of_a_batch_agree():
     voxel = (ras - torch.from_numpy(scan.grid_to_ras[:3, 3])) / torch.tensor(SPACING_MM)
     assert batch.inside.sum() > 20
     torch.testing.assert_close(hu[batch.inside], scan_hu(voxel)[batch.inside], rtol=0, atol=1.5)
-
-
-def drawn_scans(scans, recipe, steps=30):
-    sampler = make_sampler(scans, recipe, 0)
-    return torch.cat([sampler[step].scan for step in range(steps)]).numpy()
-
-
-def test_crops_are_aimed_by_body_height_not_by_scan():
-    # three scans of the low stretch, one of the high: the high one alone gets half of the crops
-    # heights 0 to 117
-    low = [linear_scan(f"low{n}", guess=frame(shift_mm=(0, 0, 200))) for n in range(3)]
-    high = linear_scan("high", guess=frame(shift_mm=(0, 0, 500)))  # 300 to 417
-    batch = {"crop_sizes": [[8, 8, 8]], "voxels_per_batch": 10 * 8**3}
-    bands = [[0, 110, 1.0], [300, 410, 1.0]]
-    drawn = drawn_scans([*low, high], tiny_recipe(batch={**batch, "height_bands": bands}))
-    assert 0.4 < np.mean(drawn == 3) < 0.6
-    bands = [[0, 110, 1.0], [300, 410, 0.0]]
-    assert 3 not in drawn_scans(
-        [*low, high], tiny_recipe(batch={**batch, "height_bands": bands}), 5
-    )
 
 
 def pair_batch(scan):

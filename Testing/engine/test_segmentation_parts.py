@@ -11,14 +11,13 @@ import torch
 from AnatomicalEmbedding.errors import PointsError
 from AnatomicalEmbedding.scan.geometry import to_image
 from AnatomicalEmbedding.scan.label_map import LabelMap
-from AnatomicalEmbedding.scan.volume import Volume
 from AnatomicalEmbedding.segmentation.examples import (
     common_values,
     label_differences,
     read_examples,
 )
 from AnatomicalEmbedding.segmentation.grids import Group, GroupCrop
-from AnatomicalEmbedding.segmentation.outlining import choose_answer, clean, paint
+from AnatomicalEmbedding.segmentation.outlining import choose_answer, clean
 from AnatomicalEmbedding.segmentation.patches import TrainingCrop
 from AnatomicalEmbedding.structures.label_files import write_nifti
 from AnatomicalEmbedding.structures.segments import colour, read_segments, write_segments
@@ -187,27 +186,3 @@ def test_one_label_with_two_names_goes_to_the_first_and_it_is_said(tmp_path):
     assert "b.nii.gz" in sentence
     assert "My Lesion (3, not 4)" in sentence
     assert common_values(read_examples(tmp_path, ["My Lesion"])) == {"My Lesion": 3}
-
-
-def test_structures_that_overlap_in_examples_overlap_and_others_share_no_voxel():
-    volume = Volume(np.zeros((24, 24, 24), np.int16), np.eye(4))
-    crop = crop_with(ball((24, 24, 24), (0, 0, 0), 1)[None], 1.0).crop
-    layers = [(np.zeros(volume.shape, np.uint16), np.zeros(volume.shape, np.float32))]
-    for middle, radius, height, is_rival in (
-        ((8, 12, 12), 6, 0.8, []),  # outer
-        ((8, 12, 12), 3, 0.9, [False]),  # inner, nested in outer
-        ((13, 12, 12), 5, 0.85, [True, True]),  # a neighbour of both
-    ):
-        probability = torch.from_numpy(ball((24, 24, 24), middle, radius)).float() * height
-        paint(probability, crop, volume, layers, np.array([False, *is_rival]))
-    outer, inner, neighbour = (
-        np.any([layer == n for layer, _ in layers], axis=0) for n in (1, 2, 3)
-    )
-    truth = [
-        ball((24, 24, 24), (8, 12, 12), 6),
-        ball((24, 24, 24), (8, 12, 12), 3),
-        ball((24, 24, 24), (13, 12, 12), 5),
-    ]
-    assert np.array_equal(inner, truth[1])  # the strongest
-    assert np.array_equal(neighbour, truth[2] & ~inner)
-    assert np.array_equal(outer, truth[0] & ~neighbour)

@@ -126,16 +126,12 @@ def with_field(scan: PreparedScan, to_body) -> PreparedScan:
 
 
 def same(a, b):
-    assert (a.name, a.origin, a.label_names) == (b.name, b.origin, b.label_names)
-    assert (a.labels is None) == (b.labels is None)
-    assert a.labels is None or torch.equal(a.labels, b.labels)
-    assert torch.equal(a.hu, b.hu)
-    assert torch.equal(a.body, b.body)
-    assert (a.body_field is None) == (b.body_field is None)
-    assert a.body_field is None or torch.equal(a.body_field, b.body_field)
-    np.testing.assert_array_equal(a.grid_to_ras, b.grid_to_ras)
-    for name in ("scale", "shift_mm", "scale_sd", "shift_sd_mm"):
-        np.testing.assert_array_equal(getattr(a.frame, name), getattr(b.frame, name))
+    """Assert that two scans, or their frames, have equal values."""
+    for name, value in vars(a).items():
+        if isinstance(value, FrameGuess):
+            same(value, getattr(b, name))
+        else:
+            np.testing.assert_array_equal(value, getattr(b, name))
 
 
 def write_recipe(recipe: Recipe, folder: Path) -> Path:
