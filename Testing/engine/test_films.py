@@ -71,7 +71,7 @@ def save_dicom(path: Path, values: np.ndarray, **tags: object) -> Path:
 @pytest.mark.parametrize(("suffix", "colours"), [(".png", 1), (".tif", 3)])
 def test_a_picture_is_a_film(tmp_path, suffix, colours):
     film = Volume.read(save_picture(tmp_path / f"a{suffix}", picture(), colours))
-    assert film.is_film
+    assert isinstance(film, Film)
     np.testing.assert_array_equal(film.voxels[0], picture())
     np.testing.assert_allclose(film.spacing[:2], 350 / 200)
     assert "350 mm wide" in film.notes[0]
