@@ -57,9 +57,7 @@ def patient_on_grid(
 
 def no_patient(volume: Volume) -> VolumeError:
     """Make the error for a scan that shows no patient."""
-    return VolumeError(
-        f"{volume.path or volume.name or 'volume'}: no patient was found in this scan; check the file."
-    )
+    return VolumeError(f"{volume.where}: no patient was found in this scan; check the file.")
 
 
 def body_mask(hu: np.ndarray, spacing_mm: tuple[float, float, float]) -> np.ndarray:
@@ -70,19 +68,12 @@ def body_mask(hu: np.ndarray, spacing_mm: tuple[float, float, float]) -> np.ndar
     """
     tissue = hu > _TISSUE_HU
     reach = max(1, round(_OPENING_MM / 2 / min(spacing_mm[:2])))
-    opened = _dilate(~_dilate(~tissue, reach), reach)
-    parts = sitk.RelabelComponent(
-        sitk.ConnectedComponent(sitk.GetImageFromArray(opened.astype(np.uint8)))
-    )
-    labels = sitk.GetArrayViewFromImage(parts)
-    sizes = np.bincount(labels.ravel())[1:]
-    if not len(sizes):
-        return np.zeros(hu.shape, dtype=bool)
-    trunk = (labels > 0) & (labels <= np.count_nonzero(sizes >= _SMALL_PART * sizes[0]))
+    opened = _dilate(_erode(tissue, reach), reach)
+    trunk = _large_parts(opened)
     # the opening (shrinking, then growing) rounded the corners: restore them
     trunk = _dilate(trunk, reach) & tissue
-    body = ~_dilate(~_dilate(trunk, reach), reach)
-    body = _fill_slices(body)
+    closed = _erode(_dilate(trunk, reach), reach)
+    body = _fill_slices(closed)
     return _add_open_lungs(np.asarray(hu), body)
 
 
@@ -95,12 +86,33 @@ def body_on_grid(grid: WorkingGrid) -> np.ndarray:
         mask[box] = body_mask(part.numpy(), grid.spacing_mm)
         return mask
     coarse = F.avg_pool3d(part[None], 2, ceil_mode=True)[0].numpy()
-    x, y, z = (2 * s for s in grid.spacing_mm)
-    doubled = body_mask(coarse, (x, y, z))
+    x, y, z = grid.spacing_mm
+    body = body_mask(coarse, (2 * x, 2 * y, 2 * z))
     for axis in range(3):
-        doubled = doubled.repeat(2, axis)
-    mask[box] = doubled[tuple(slice(0, n) for n in part.shape)]
+        body = body.repeat(2, axis)
+    k, j, i = part.shape
+    mask[box] = body[:k, :j, :i]
     return mask
+
+
+def _components(mask: np.ndarray) -> np.ndarray:
+    """Return the number of the connected part to which each voxel of a mask belongs, from 1; 0 outside the mask."""
+    image = sitk.GetImageFromArray(mask.astype(np.uint8))
+    return sitk.GetArrayFromImage(sitk.ConnectedComponent(image))
+
+
+def _large_parts(mask: np.ndarray) -> np.ndarray:
+    """Return the mask without its small separate parts."""
+    parts = _components(mask)
+    sizes = np.bincount(parts.ravel())
+    sizes[0] = 0
+    is_large = sizes >= max(_SMALL_PART * sizes.max(), 1)
+    return is_large[parts]
+
+
+def _erode(mask: np.ndarray, reach: int) -> np.ndarray:
+    """Shrink a mask (k, j, i) by `reach` voxels along i and j."""
+    return ~_dilate(~mask, reach)
 
 
 def _dilate(mask: np.ndarray, reach: int) -> np.ndarray:
@@ -120,8 +132,8 @@ def _fill_slices(body: np.ndarray) -> np.ndarray:
     """Return the mask `body` (k, j, i) with enclosed regions of each axial slice, such as lungs, set to True."""
     # All slices form one picture, each with a frame of air. A region that does not touch a frame is enclosed.
     framed = np.pad(~body, ((0, 0), (1, 1), (1, 1)), constant_values=True)
-    picture = sitk.GetImageFromArray(framed.reshape(-1, framed.shape[2]).astype(np.uint8))
-    regions = sitk.GetArrayFromImage(sitk.ConnectedComponent(picture)).reshape(framed.shape)
+    picture = framed.reshape(-1, framed.shape[2])
+    regions = _components(picture).reshape(framed.shape)
     return regions[:, 1:-1, 1:-1] != regions[0, 0, 0]
 
 
@@ -132,12 +144,10 @@ def _add_open_lungs(hu: np.ndarray, body: np.ndarray) -> np.ndarray:
         return body  # air surrounds the patient: no lung touches the border
     result = body.copy()
     for k in np.flatnonzero(~body.all(axis=(1, 2))):
-        regions = sitk.GetArrayFromImage(
-            sitk.ConnectedComponent(sitk.GetImageFromArray((~body[k]).astype(np.uint8)))
-        )
+        regions = _components(~body[k])
         voxels = np.bincount(regions.ravel())
-        mean = np.bincount(regions.ravel(), weights=hu[k].ravel()) / np.maximum(voxels, 1)
-        lung = mean > _LUNG_HU
-        lung[0] = False  # label 0 is the body
-        result[k] |= lung[regions]
+        total_hu = np.bincount(regions.ravel(), weights=hu[k].ravel())
+        is_lung = total_hu / np.maximum(voxels, 1) > _LUNG_HU
+        is_lung[0] = False  # region 0 is the body
+        result[k] |= is_lung[regions]
     return result

@@ -51,12 +51,12 @@ class Forest:
         """Return three arrays about the m nodes of all trees: (m,) index of the feature that the node compares; (2 m,)
         indices of both children, first the child for features up to the threshold; and (m,) row in `outcomes`, valid
         only for leaves. Both children of a leaf are the leaf itself."""
-        leaf = self.feature < 0
+        is_leaf = self.feature < 0
         node = np.arange(len(self.feature))
-        children = np.stack(
-            [np.where(leaf, node, node + 1), np.where(leaf, node, self.otherwise)], axis=1
-        )
-        return np.maximum(self.feature, 0).astype(np.int64), children.ravel(), np.cumsum(leaf) - 1
+        up_to_threshold = np.where(is_leaf, node, node + 1)
+        above = np.where(is_leaf, node, self.otherwise)
+        children = np.stack([up_to_threshold, above], axis=1).ravel()
+        return np.maximum(self.feature, 0).astype(np.int64), children, np.cumsum(is_leaf) - 1
 
     def check(self, width: int) -> None:
         """Raise ValueError unless every path through the trees ends in a leaf. width: length of a row of evidence."""
@@ -81,20 +81,23 @@ class Forest:
     def predict(self, evidence: np.ndarray) -> np.ndarray:
         """Predict outcomes (n, len(OUTCOMES)) for rows of evidence (n, f): the mean over all trees."""
         evidence = np.asarray(evidence, dtype=np.float32)
+        chunks = np.split(evidence, range(_CHUNK, len(evidence), _CHUNK))
+        return np.concatenate([self._predict_chunk(rows) for rows in chunks])
+
+    def _predict_chunk(self, rows: np.ndarray) -> np.ndarray:
+        """Predict outcomes for some rows of evidence, see `predict`: each row goes down each tree, step by step."""
         feature, children, leaf = self._tables
-        predictions = []
-        for part in np.split(evidence, range(_CHUNK, len(evidence), _CHUNK)):
-            flat = part.ravel()
-            row = np.arange(len(part))[:, None] * part.shape[1]  # where each row begins in `flat`
-            # (rows, trees): the node that each row has reached in each tree; all go on until all are at leaves, whose
-            # children are the leaves themselves
-            node = None
-            following = np.repeat(self.roots[None], len(part), axis=0)
-            while not np.array_equal(following, node):
-                node = following
-                following = children[2 * node + (flat[row + feature[node]] > self.threshold[node])]
-            predictions.append(self.outcomes[leaf[node]].mean(axis=1, dtype=np.float64))
-        return np.concatenate(predictions)
+        values = rows.ravel()
+        first_value = np.arange(len(rows))[:, None] * rows.shape[1]  # index in `values`, by row
+        # (rows, trees): the node that each row has reached in each tree
+        node = np.repeat(self.roots[None], len(rows), axis=0)
+        while True:
+            is_above = values[first_value + feature[node]] > self.threshold[node]
+            child = children[2 * node + is_above]
+            # all rows are at leaves, whose children are the leaves themselves
+            if np.array_equal(child, node):
+                return self.outcomes[leaf[node]].mean(axis=1, dtype=np.float64)
+            node = child
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,13 +122,11 @@ class Calibration:
 
         from .tensor_files import write_tensor_file
 
-        tensors = {
-            f"{effort}/{part.name}": torch.from_numpy(
-                np.ascontiguousarray(getattr(forest, part.name))
-            )
-            for effort, forest in self.forests.items()
-            for part in fields(forest)
-        }
+        tensors = {}
+        for effort, forest in self.forests.items():
+            for part in fields(forest):
+                values = np.ascontiguousarray(getattr(forest, part.name))
+                tensors[f"{effort}/{part.name}"] = torch.from_numpy(values)
         text = json.dumps(
             {"weights_sha256": self.weights_hash, "evidence": self.evidence, **self.metadata}
         )
@@ -166,7 +167,8 @@ def calibration_file(weights: Path) -> Path:
 @cache
 def find_calibration(weights_hash: str) -> Calibration | None:
     """Read the shipped calibration of the weights with this SHA-256. Returns None if no such calibration ships."""
-    shipped = map(Calibration.load, sorted(resource("Models").glob("*" + SUFFIX)))
-    return next(
-        (calibration for calibration in shipped if calibration.weights_hash == weights_hash), None
-    )
+    for path in sorted(resource("Models").glob("*" + SUFFIX)):
+        calibration = Calibration.load(path)
+        if calibration.weights_hash == weights_hash:
+            return calibration
+    return None

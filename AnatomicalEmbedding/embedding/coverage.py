@@ -76,11 +76,12 @@ def fit_body(embedding: EmbeddingMap) -> BodyFit:
     affine, _ = robust_affine(ras, body)
     misfit = float(np.median(np.linalg.norm(body - apply_affine(affine, ras), axis=1)))
     radius = float(np.median(np.linalg.norm(body - np.median(body, axis=0), axis=1)))
-    across = affine[:2, :2].T
-    (rr, ra), (ar, aa) = across / np.linalg.norm(across, axis=1, keepdims=True)
-    turn = float(np.degrees(np.arctan2(ar - ra, rr + aa)))
+    # (2, 2): the axes R and A of the body frame in the plane of the scan's R and A, of length 1
+    axes = affine[:2, :2].T
+    axes = axes / np.linalg.norm(axes, axis=1, keepdims=True)
+    turn = np.degrees(np.arctan2(axes[1, 0] - axes[0, 1], axes[0, 0] + axes[1, 1]))
     height = float(np.ptp(ras[:, 2]))
-    return BodyFit(misfit, radius, tuple(np.diag(affine).tolist()), height, turn)
+    return BodyFit(misfit, radius, tuple(np.diag(affine).tolist()), height, float(turn))
 
 
 # Largest decrease of the body height from a lower to a higher layer: 0 in training scans, over 180 in joined scans.
@@ -95,12 +96,12 @@ def heights_fall(embedding: EmbeddingMap) -> bool:
     """
     ras, body = body_points(embedding)
     _, layer, count = np.unique(np.round(ras[:, 2], 3), return_inverse=True, return_counts=True)
-    heights = np.array(
-        [np.median(body[layer == n, 2]) for n in np.flatnonzero(count >= _FEWEST_IN_LAYER)]
-    )
-    return len(heights) > 1 and bool(
-        (np.maximum.accumulate(heights) - heights).max() > _LARGEST_FALL_MM
-    )
+    counted_layers = np.flatnonzero(count >= _FEWEST_IN_LAYER)
+    if not len(counted_layers):
+        return False
+    heights = np.array([np.median(body[layer == n, 2]) for n in counted_layers])
+    falls = np.maximum.accumulate(heights) - heights
+    return bool(falls.max() > _LARGEST_FALL_MM)
 
 
 # Mean body heights of landmarks, mm above the centres of the femoral heads, measured in the training scans.

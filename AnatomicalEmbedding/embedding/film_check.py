@@ -54,21 +54,24 @@ def check_film(
         embed: computes the maps of changed copies of the film.
     """
     misfit_mm, is_usual = _fit(embedding)
-    copies = _COPIES if misfit_mm > _DOUBTFUL_MM else ()
-    kind = next((kind for kind in copies if _misfit_of_copy(kind, film, embed) < misfit_mm), "")
-    if kind or not is_usual:
-        hint = "check the kind of film, and its size in mm"
-        if kind:
-            hint = f"it is more like one if it is {kind}"
+    hint = "" if is_usual else "check the kind of film, and its size in mm"
+    if misfit_mm > _DOUBTFUL_MM:
+        for kind in _COPIES:
+            if _misfit_of_copy(kind, film, embed) < misfit_mm:
+                hint = f"it is more like one if it is {kind}"
+                break
+    if hint:
         raise VolumeError(
-            f"{film.path or film.name or 'the film'}: does not look like a chest film from the front; {hint}. The film "
+            f"{film.where}: does not look like a chest film from the front; {hint}. The film "
             "must be upright, with dense tissue bright."
         )
 
 
 def _misfit_of_copy(kind: str, film: Film, embed: Callable[[Volume], EmbeddingMap]) -> float:
     """Return the misfit, mm, of a changed copy of a film. kind: in _COPIES."""
+    copy = replace(film, voxels=_COPIES[kind](film.voxels))
     try:
-        return _fit(embed(replace(film, voxels=_COPIES[kind](film.voxels))))[0]
+        misfit_mm, _ = _fit(embed(copy))
     except VolumeError:  # the copy shows nothing
         return np.inf
+    return misfit_mm

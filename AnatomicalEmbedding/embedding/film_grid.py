@@ -60,7 +60,8 @@ def film_on_grid(
     """
     array, ijk_to_ras = canonical_axes(film)
     values = torch.from_numpy(array[:, 0].astype(np.float32))
-    rows, columns = _exposed(values.numpy())
+    exposed = torch.zeros_like(values)  # 1 in the exposed part
+    exposed[_exposed(values.numpy())] = 1.0
     spacing = np.asarray(spacing_mm)
     low, high = film.bounds_ras
     start = np.floor(low / (spacing * lattice)) * spacing * lattice
@@ -68,25 +69,18 @@ def film_on_grid(
     size = np.ceil((high - start) / (spacing * size_step)).astype(int) * size_step
     origin = start + spacing / 2
     means = values
-    exposed = torch.zeros_like(values)  # 1 in the exposed part
-    exposed[rows, columns] = 1.0
-    # first along S, then along R: average bins of pixels, interpolate at the grid, and transpose for the other axis
+    # first along S, then along R: each pass transposes the planes
     for axis in (2, 0):
-        step = np.linalg.norm(ijk_to_ras[:3, axis])
-        bins = max(int(spacing[axis] / step + 0.05), 1)
-        whole = len(means) // bins * bins
-        means, exposed = (
-            plane[:whole].unflatten(0, (-1, bins)).mean(1) for plane in (means, exposed)
-        )
-        first = ijk_to_ras[axis, 3] + step * (bins - 1) / 2  # middle of the first bin
-        places = origin[axis] + spacing[axis] * np.arange(size[axis])
-        matrix = axis_matrix(len(means), (places - first) / (step * bins))
-        means, exposed = ((matrix @ plane).T for plane in (means, exposed))
+        pixel_mm = np.linalg.norm(ijk_to_ras[:3, axis])
+        bins = max(int(spacing[axis] / pixel_mm + 0.05), 1)
+        first_mm = ijk_to_ras[axis, 3] + pixel_mm * (bins - 1) / 2  # middle of the first bin
+        places_mm = origin[axis] + spacing[axis] * np.arange(size[axis])
+        places = (places_mm - first_mm) / (pixel_mm * bins)
+        means = _read_bins(means, bins, places)
+        exposed = _read_bins(exposed, bins, places)
     inside = exposed > 0.5
     if inside.sum() * spacing[0] * spacing[2] < MIN_EXTENT_MM**2:
-        raise VolumeError(
-            f"{film.path or film.name or 'film'}: the film shows nothing; give an exposed film."
-        )
+        raise VolumeError(f"{film.where}: the film shows nothing; give an exposed film.")
     contrast = _contrast(means / exposed.clamp_min(0.5), inside, spacing[0])
     grid = WorkingGrid(_layers(torch.where(inside, contrast, BEYOND)), origin, spacing_mm)
     return grid, _layers(inside).numpy()
@@ -97,6 +91,19 @@ def film_grey_values(contrast: torch.Tensor) -> torch.Tensor:
     return (contrast.clamp(0, _HIGHEST) * (255 / _HIGHEST)).round().to(torch.uint8)
 
 
+def _read_bins(plane: torch.Tensor, bins: int, places: np.ndarray) -> torch.Tensor:
+    """Average the rows of a plane (n, m) in bins, and interpolate linearly between bins. Returns (m, p).
+
+    Args:
+        plane: (n, m).
+        bins: number of rows in a bin.
+        places: (p,) positions, in bins.
+    """
+    whole = len(plane) // bins * bins  # rows that fill bins
+    means = plane[:whole].unflatten(0, (-1, bins)).mean(1)
+    return (axis_matrix(len(means), places) @ means).T
+
+
 def _layers(plane: torch.Tensor) -> torch.Tensor:
     """Repeat a plane (k, i) in LAYERS layers: (k, j, i)."""
     return plane[:, None].repeat(1, LAYERS, 1)
@@ -105,11 +112,13 @@ def _layers(plane: torch.Tensor) -> torch.Tensor:
 def _exposed(values: np.ndarray) -> tuple[slice, slice]:
     """Return the rows and columns of a film (k, i) between the edges of the collimator, which have no contrast."""
     low, high = np.quantile(values[::4, ::4], _CLIPPED)
-    parts = []
+    least = _FLAT * max(high - low, 1e-6)
+    slices = []
     for axis in (1, 0):
-        uneven = np.flatnonzero(values.std(axis=axis) > _FLAT * max(high - low, 1e-6))
-        parts.append(slice(uneven[0], uneven[-1] + 1) if len(uneven) else slice(0, 0))
-    return parts[0], parts[1]
+        uneven = np.flatnonzero(values.std(axis=axis) > least)
+        slices.append(slice(uneven[0], uneven[-1] + 1) if len(uneven) else slice(0, 0))
+    rows, columns = slices
+    return rows, columns
 
 
 def _contrast(values: torch.Tensor, inside: torch.Tensor, spacing_mm: float) -> torch.Tensor:

@@ -31,15 +31,13 @@ def sample_positions(cells: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
 def smoothed(grids: torch.Tensor, sigma_cells: Sequence[float]) -> torch.Tensor:
     """Smooth grids (c, k, j, i) by a Gaussian, with zeros beyond the border. sigma_cells: (3,) along i, j, k."""
     grids = grids[:, None]
-    for axis, sigma in zip(
-        (2, 3, 4), reversed([float(sigma) for sigma in sigma_cells]), strict=True
-    ):
+    for axis, sigma in zip((2, 3, 4), reversed(sigma_cells), strict=True):
         reach = int(np.ceil(2.5 * sigma))
         kernel = torch.exp(-torch.arange(-reach, reach + 1.0).square() / (2 * sigma**2))
+        kernel = kernel / kernel.sum()
         shape = [1] * 5
-        padding = [0] * 3
-        shape[axis], padding[axis - 2] = len(kernel), reach
-        grids = F.conv3d(grids, (kernel / kernel.sum()).reshape(shape), padding=tuple(padding))
+        shape[axis] = len(kernel)
+        grids = F.conv3d(grids, kernel.reshape(shape), padding="same")
     return grids[:, 0]
 
 
@@ -53,13 +51,13 @@ def read_rows(rows: torch.Tensor, shape: torch.Size, cells: torch.Tensor) -> tor
     """
     last = torch.tensor(shape[::-1], device=cells.device) - 1  # i, j, k of the last cell
     place = torch.minimum(cells.clamp(min=0), last)
-    low = torch.minimum(place.floor().long(), (last - 1).clamp(min=0))
-    part = (place - low).to(torch.float32)
+    lowest = torch.minimum(place.floor().long(), (last - 1).clamp(min=0))
+    fraction = (place - lowest).to(torch.float32)
     values = torch.zeros(*cells.shape[:-1], rows.shape[1], device=rows.device)
-    for corner in product((0, 1), repeat=3):
-        step = torch.tensor(corner, device=cells.device)
-        weight = torch.where(step == 1, part, 1 - part).prod(-1)
-        index, _ = flat_index(low + step, shape)
+    for step in product((0, 1), repeat=3):  # from the lowest of the 8 cells around a place to each
+        corner = torch.tensor(step, device=cells.device)
+        weight = torch.where(corner == 1, fraction, 1 - fraction).prod(-1)
+        index, _ = flat_index(lowest + corner, shape)
         values += rows[index] * weight[..., None]
     return values
 
@@ -133,16 +131,17 @@ def peak_offsets(scores: torch.Tensor, best: torch.Tensor, shape: Sequence[int])
     """
     row = torch.arange(len(best))
     offsets = []
-    stride = int(np.prod(shape))
+    stride = int(np.prod(shape))  # from a cell to its neighbour along the axis, in indices
     middle = scores[row, best]
     for size in shape:
         stride //= size
         position = best // stride % size
-        free = (position > 0) & (position < size - 1)
-        low, high = (
-            scores[row, torch.where(free, best + step, best)] for step in (-stride, stride)
-        )
+        has_neighbours = (position > 0) & (position < size - 1)
+        step = has_neighbours * stride
+        low = scores[row, best - step]
+        high = scores[row, best + step]
         bend = low + high - 2 * middle
-        usable = free & torch.isfinite(bend) & (bend < -1e-9)
-        offsets.append(torch.where(usable, (0.5 * (low - high) / bend).clamp(-0.5, 0.5), 0.0))
+        vertex = (0.5 * (low - high) / bend).clamp(-0.5, 0.5)
+        is_peak = has_neighbours & torch.isfinite(bend) & (bend < -1e-9)
+        offsets.append(torch.where(is_peak, vertex, 0.0))
     return torch.stack(offsets, dim=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -187,16 +188,15 @@ class Model:
 
     def _check_kind(self, volume: Volume) -> None:
         """Raise VolumeError for a film if the weights embed CTs, and the reverse."""
-        scan = volume.path or volume.name or "the scan"
         is_film = isinstance(volume, Film)
         if is_film and not self.for_films:
             raise VolumeError(
-                f"{scan}: is a film, but the weights {self.name} are for CTs; find points in films with `match` and "
-                "film-open; boxes, words and registration need a CT."
+                f"{volume.where}: is a film, but the weights {self.name} are for CTs; find points in films with "
+                "`match` and film-open; boxes, words and registration need a CT."
             )
         if self.for_films and not is_film:
             raise VolumeError(
-                f"{scan}: is a CT, but the weights {self.name} are for films; choose weights for CTs."
+                f"{volume.where}: is a CT, but the weights {self.name} are for films; choose weights for CTs."
             )
 
     @torch.no_grad()
@@ -221,13 +221,7 @@ class Model:
         cell_mm = voxel_mm * network.stride
         # the first cell consists of the first `stride` voxels along each axis
         cell_to_ras = grid_matrix(grid.origin_ras + (network.stride - 1) / 2 * voxel_mm, cell_mm)
-        share = F.avg_pool3d(torch.from_numpy(body).float()[None], network.stride)[0]
-        k, j, i = np.indices(share.shape).reshape(3, -1)
-        centres_ras = transform_points(cell_to_ras, np.column_stack([i, j, k]))
-        inside = torch.from_numpy(volume.contains(centres_ras)).view(share.shape)
-        cells = (share >= _BODY_SHARE) & inside
-        if not cells.any():
-            raise no_patient(volume)
+        cells = _body_cells(body, network.stride, cell_to_ras, volume)
         coordinate = features.coordinate  # in the unit of the network
         boxes = {}
         if features.organs is not None:
@@ -247,7 +241,8 @@ class Model:
             boxes,
             image=film_grey_values(grid.hu) if is_film else grey_values_of(grid.hu),
         )
-        return embedding, (0.0, 0.0, 0.0) if is_film else orientation_of(grid, body)
+        log_odds = (0.0, 0.0, 0.0) if is_film else orientation_of(grid, body)
+        return embedding, log_odds
 
     def _run_scales(self, x: torch.Tensor, step: Callable[[float], None]) -> Features:
         """Run the network on one scan at each of its scales. Returns the features, with averaged coordinates.
@@ -277,33 +272,26 @@ class Model:
     ) -> Features:
         """Run the network on `x` (1, k, j, i); in slabs along k if the whole `x` needs too much memory."""
         network = self.network
-        voxels = x[0].numel()
         of_voxel = network.bytes_per_voxel
         if descriptors:
             of_voxel += network.descriptor_bytes_per_voxel
         # bytes: `need` for the whole `x` at once; in slabs, `fixed`, and `layer` for each layer of cells
-        fixed = voxels * network.fixed_bytes_per_voxel
-        need = voxels * of_voxel
+        fixed = x.numel() * network.fixed_bytes_per_voxel
+        need = x.numel() * of_voxel
         budget = memory_budget(self.device) if self.budget_bytes is None else self.budget_bytes
         layer = x[0, 0].numel() * network.stride * (of_voxel - network.fixed_bytes_per_voxel)
-        reach = (network.reach_cells if descriptors else _FINE_REACH_CELLS) + _FINE_REACH_CELLS
+        reach = _FINE_REACH_CELLS + _reach_cells(network, descriptors)
         while True:
             slab_cells = int((budget - fixed) // layer - 2 * reach) // 2 * 2
-            if need > budget and slab_cells < 2:
+            if need <= budget:
+                slab_cells = 0  # no slabs
+            elif slab_cells < 2:
                 raise MemoryLimitError(
                     f"embedding needs about {need / 2**20:.0f} MB but {budget / 2**20:.0f} MB are allowed; "
                     "close other programs, or give a larger limit with --memory-mb."
                 )
             try:
-                # on a CPU, `Convolution` chooses the number type
-                dtype = torch.float16 if self.device.type == "cuda" else torch.float32
-                with mixed_precision(self.device, dtype):
-                    if need > budget:
-                        features = run_in_slabs(
-                            network, x, slab_cells, self.device, step, descriptors
-                        )
-                    else:
-                        features = network(x[None].to(self.device), descriptors)
+                features = self._features(x, slab_cells, step, descriptors)
                 step(1.0)
                 return _without_batch(features)
             except (MemoryError, RuntimeError) as error:
@@ -313,6 +301,17 @@ class Model:
             budget = int(fixed + (min(budget, need) - fixed) / 2)
             if self.device.type == "cuda":
                 torch.cuda.empty_cache()
+
+    def _features(
+        self, x: torch.Tensor, slab_cells: int, step: Callable[[float], None], descriptors: bool
+    ) -> Features:
+        """Compute the features of `x` as a batch of one. slab_cells: as in `run_in_slabs`; 0 for the whole at once."""
+        # on a CPU, `Convolution` chooses the number type
+        dtype = torch.float16 if self.device.type == "cuda" else torch.float32
+        with mixed_precision(self.device, dtype):
+            if slab_cells:
+                return run_in_slabs(self.network, x, slab_cells, self.device, step, descriptors)
+            return self.network(x[None].to(self.device), descriptors)
 
 
 class FrameModel(Model):
@@ -357,61 +356,95 @@ def run_in_slabs(
         step: called after each slab with the fraction of the work done.
         descriptors: if False, only the coordinate is computed.
     """
-    stride = network.stride
     cells = x.shape[1] // network.stride
-    reach = network.reach_cells if descriptors else _FINE_REACH_CELLS
+    reach = _reach_cells(network, descriptors)
     slabs = [(k, min(k + slab_cells, cells)) for k in range(0, cells, slab_cells)]
 
+    def voxels_of(low: int, high: int) -> torch.Tensor:
+        """Return the input of the cells low to high - 1 along k, as a batch of one."""
+        return x[None, :, low * network.stride : high * network.stride].to(device)
+
     def fine(low: int, high: int) -> torch.Tensor:
-        """Return the U-Net's finest features of the cells low..high along k. Slabs do not change the features."""
-        a = max(low - _FINE_REACH_CELLS, 0)
-        b = min(high + _FINE_REACH_CELLS, cells)
-        features = network.fine(x[None, :, a * stride : b * stride].to(device))
-        return features[:, :, low - a : high - a]
+        """Return the U-Net's finest features of the cells low to high - 1. Slabs do not change the features."""
+        first = max(low - _FINE_REACH_CELLS, 0)
+        last = min(high + _FINE_REACH_CELLS, cells)
+        features = network.fine(voxels_of(first, last))
+        return features[:, :, low - first : high - first]
 
     pooled = []
-    for number, (low, high) in enumerate(slabs):
+    for number, (low, high) in enumerate(slabs, start=1):
         pooled.append(network.pool(fine(low, high)))
-        step(0.4 * (number + 1) / len(slabs))
+        step(0.4 * number / len(slabs))
     coarse = network.coarse(torch.cat(pooled, dim=2))
     step(0.5)
     parts = []
-    for number, (low, high) in enumerate(slabs):
-        a = max(low - reach, 0)
-        b = min(high + reach, cells)
-        part = x[None, :, a * stride : b * stride].to(device)
-        slab_features = network.finish(
-            coarse[:, :, a // 2 : -(-b // 2)], fine(a, b), part, descriptors
+    for number, (low, high) in enumerate(slabs, start=1):
+        first = max(low - reach, 0)
+        last = min(high + reach, cells)
+        coarse_part = coarse[:, :, first // 2 : math.ceil(last / 2)]
+        features = network.finish(
+            coarse_part, fine(first, last), voxels_of(first, last), descriptors
         )
-        # of each feature: how many of its layers along k a cell has
-        layers = (1, 1, STRIDE // LOCAL_STRIDE, 1)
-        parts.append(
-            [
-                None if feature is None else feature[:, :, (low - a) * n : (high - a) * n].cpu()
-                for feature, n in zip(slab_features, layers, strict=True)
-            ]
-        )
-        step(0.5 + 0.5 * (number + 1) / len(slabs))
-    return Features(
-        *(
-            None if slabs_of_feature[0] is None else torch.cat(slabs_of_feature, dim=2)
-            for slabs_of_feature in zip(*parts, strict=True)
-        )
-    )
+        parts.append(_cells_of(features, low - first, high - first))
+        step(0.5 + 0.5 * number / len(slabs))
+    joined = []
+    for slabs_of_feature in zip(*parts, strict=True):
+        is_missing = slabs_of_feature[0] is None
+        joined.append(None if is_missing else torch.cat(slabs_of_feature, dim=2))
+    return Features(*joined)
+
+
+def _reach_cells(network: EmbeddingNetwork, descriptors: bool) -> int:
+    """Return how many cells on each side the second pass of `run_in_slabs` reads."""
+    return network.reach_cells if descriptors else _FINE_REACH_CELLS
+
+
+def _cells_of(features: Features, low: int, high: int) -> Features:
+    """Return the features of the cells low to high - 1 along k, on the CPU."""
+    layers_of_cell = (1, 1, STRIDE // LOCAL_STRIDE, 1)  # along k, by feature
+    parts = []
+    for feature, layers in zip(features, layers_of_cell, strict=True):
+        part = None if feature is None else feature[:, :, low * layers : high * layers].cpu()
+        parts.append(part)
+    return Features(*parts)
 
 
 def _without_batch(features: Features) -> Features:
     """Return the features of a batch of one, on the CPU, without the batch's axis and the global descriptor."""
     coordinate, _, local, organs = (None if value is None else value[0].cpu() for value in features)
-    return Features(
-        coordinate.float(), None, None if local is None else in_rows(local.half()), organs
-    )
+    if local is not None:
+        local = in_rows(local.half())
+    return Features(coordinate.float(), None, local, organs)
+
+
+def _body_cells(
+    body: np.ndarray, stride: int, cell_to_ras: np.ndarray, volume: Volume
+) -> torch.Tensor:
+    """Return the cells, (k, j, i) bool, that lie in the scan and show the body. Raises VolumeError if there are none.
+
+    Args:
+        body: bool, the body mask of the working grid.
+        stride: voxels of this grid along each axis of a cell.
+        cell_to_ras: (4, 4).
+        volume: the scan.
+    """
+    share = F.avg_pool3d(torch.from_numpy(body).float()[None], stride)[0]
+    k, j, i = np.indices(share.shape).reshape(3, -1)
+    centres_ras = transform_points(cell_to_ras, np.column_stack([i, j, k]))
+    inside = torch.from_numpy(volume.contains(centres_ras)).view(share.shape)
+    cells = (share >= _BODY_SHARE) & inside
+    if not cells.any():
+        raise no_patient(volume)
+    return cells
 
 
 def _resized(x: torch.Tensor, scale: float, size_step: int) -> torch.Tensor:
     """Return `x` (1, k, j, i) magnified by `scale` and extended with 0 to sizes that are multiples of `size_step`."""
-    size = [-(-round(n * scale) // size_step) * size_step for n in x.shape[1:]]
-    return _read_along_axes(x, [(np.arange(n) + 0.5) / scale - 0.5 for n in size])
+    places = []
+    for voxels in x.shape[1:]:
+        size = math.ceil(round(voxels * scale) / size_step) * size_step
+        places.append((np.arange(size) + 0.5) / scale - 0.5)
+    return _read_along_axes(x, places)
 
 
 def _resampled(cells: torch.Tensor, shape: torch.Size, scale: float, stride: int) -> torch.Tensor:
@@ -424,10 +457,11 @@ def _resampled(cells: torch.Tensor, shape: torch.Size, scale: float, stride: int
         stride: voxels per cell along an axis.
     """
     # the centre of cell c of the original input lies at (c + 0.5) * scale - 0.5 in cells of the magnified input
-    places = [(np.arange(n // stride) + 0.5) * scale - 0.5 for n in shape[1:]]
-    return _read_along_axes(
-        cells, [p.clip(0, n - 1) for p, n in zip(places, cells.shape[1:], strict=True)]
-    )
+    places = []
+    for voxels, size in zip(shape[1:], cells.shape[1:], strict=True):
+        centres = (np.arange(voxels // stride) + 0.5) * scale - 0.5
+        places.append(centres.clip(0, size - 1))
+    return _read_along_axes(cells, places)
 
 
 def _read_along_axes(x: torch.Tensor, places: list[np.ndarray]) -> torch.Tensor:

@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from ..errors import MapError, PointsError, no_body_frame
 from ..fields.spline import Lattice
 from ..scan.geometry import in_grid, transform_points
+from ..scan.points import as_points
 from ..spine.vertebrae import Spine
 from .calibration import Calibration, find_calibration
 from .grid_reading import flat_index, read_linear, read_rows, rows_of, to_parts
@@ -120,9 +121,10 @@ class EmbeddingMap:
     def with_spine(self, spine: Spine | None) -> EmbeddingMap:
         """Return the map with coordinates that are corrected by a spine; None: as the network computed them."""
         coordinate = self.coordinate
-        for corrected_spine, sign in ((self.spine, -1), (spine, 1)):
-            if corrected_spine is not None:
-                coordinate = coordinate + sign * self._correction(corrected_spine)
+        if self.spine is not None:
+            coordinate = coordinate - self._correction(self.spine)
+        if spine is not None:
+            coordinate = coordinate + self._correction(spine)
         return replace(self, coordinate=coordinate, spine=spine)
 
     def _correction(self, spine: Spine) -> torch.Tensor:
@@ -216,9 +218,10 @@ class EmbeddingMap:
             points = np.zeros((lattice.size[axis], 3))
             points[:, axis] = lattice.axis(axis)
             cell = self.cells_at(points)[:, axis].round().long()
-            inside = (cell >= 0) & (cell < body.shape[2 - axis])
-            body = body.index_select(2 - axis, cell.clamp(0, body.shape[2 - axis] - 1))
-            body = body & inside.reshape([-1 if dim == 2 - axis else 1 for dim in range(3)])
+            dim = 2 - axis
+            last = body.shape[dim] - 1
+            outside = torch.nonzero((cell < 0) | (cell > last)).flatten()
+            body = body.index_select(dim, cell.clamp(0, last)).index_fill(dim, outside, False)
         return body
 
     def sample(self, points_ras: np.ndarray) -> np.ndarray:
@@ -295,14 +298,3 @@ def check_inside(points_ras: np.ndarray, is_inside: np.ndarray, scan: str) -> No
         raise PointsError(
             f"point ({r:.1f}, {a:.1f}, {s:.1f}) RAS mm lies outside {scan}; choose a point inside this scan."
         )
-
-
-def as_points(points_ras: np.ndarray) -> np.ndarray:
-    """Convert points (N, 3), one point (3,) or an empty list to (N, 3) float64. Raises PointsError for other shapes."""
-    points = np.asarray(points_ras, dtype=np.float64)
-    points = points.reshape(-1, 3) if points.size == 0 else np.atleast_2d(points)
-    if points.ndim != 2 or points.shape[1] != 3:
-        raise PointsError(
-            f"the points have the shape {points.shape}; give an array (N, 3) of x, y, z in RAS mm."
-        )
-    return points

@@ -26,8 +26,8 @@ from ..spine.vertebrae import spine_from_json, spine_to_json
 from .tensor_files import (
     DAMAGED,
     NewerFormatError,
-    check_fields,
     check_size,
+    from_json,
     metadata_in,
     write_tensor_file,
 )
@@ -159,10 +159,9 @@ def _read_fields(file: Any, metadata: dict[str, Any], body: torch.Tensor) -> dic
 
     body: (k, j, i) bool, the body mask of the file.
     """
-    check_fields(Provenance, metadata["provenance"])
-    matrices = [file.get_tensor(name) for name in ("cell_to_ras", "scan_to_ras")]
-    check_matrices(*(matrix[None] for matrix in matrices))
-    scan_shape = _checked_shape(metadata["scan_shape"])
+    cell_to_ras = file.get_tensor("cell_to_ras")
+    scan_to_ras = file.get_tensor("scan_to_ras")
+    check_matrices(cell_to_ras[None], scan_to_ras[None])
     unit_mm = float(metadata.get("unit_mm", 1.0))  # files of earlier versions have none
     if not 0 < unit_mm < _LARGEST_STEP_MM:
         raise ValueError("a map cannot have this unit")
@@ -173,10 +172,10 @@ def _read_fields(file: Any, metadata: dict[str, Any], body: torch.Tensor) -> dic
     return {
         "coordinate": coordinate,
         "body": body,
-        "cell_to_ras": matrices[0].numpy(),
-        "scan_to_ras": matrices[1].numpy(),
-        "scan_shape": scan_shape,
-        "provenance": Provenance(**metadata["provenance"]),
+        "cell_to_ras": cell_to_ras.numpy(),
+        "scan_to_ras": scan_to_ras.numpy(),
+        "scan_shape": _checked_shape(metadata["scan_shape"]),
+        "provenance": from_json(Provenance, metadata["provenance"]),
         "notes": tuple(map(str, metadata["notes"])),
         "faults": tuple(map(str, metadata["faults"])),
         "organ_boxes": boxes_from_json(metadata["organ_boxes"]),

@@ -43,32 +43,32 @@ def anchored(
         body: bool (k, j, i).
         cell_mm: (3,) size along R, A, S.
     """
-    # n: organs, c: components of the coordinate
+    # in the formulas: n organs, c components of the coordinate
     weight = organs * (organs > _LEAST_PROBABILITY)
     share = weight / weight.sum((1, 2, 3), keepdim=True).clamp_min(1e-9)
     # mean and standard deviation of the coordinates of each organ, (n, 3)
     mean = torch.einsum("nkji,ckji->nc", share, coordinate)
     square = torch.einsum("nkji,ckji->nc", share, coordinate.square())
     spread = (square - mean.square()).clamp_min(0).sqrt()
-    usual = places[:, :3]
+    usual_mean = places[:, :3]
     usual_spread = places[:, 3:6]
     usual_ml = places[:, 6]
     scale = (usual_spread / spread.clamp_min(_LEAST_SPREAD)).clamp(*_SCALES)
     scale = torch.where((usual_ml > _SCALED_ML)[:, None], scale, 1.0)
+
     layers = torch.nonzero(body.flatten(1).any(1)).flatten()  # along k, with body cells
-    at_ends = share[:, layers[0]].sum((1, 2)) + share[:, layers[-1]].sum((1, 2))
+    share_at_ends = share[:, layers[0]].sum((1, 2)) + share[:, layers[-1]].sum((1, 2))
     millilitres = weight.sum((1, 2, 3)) * np.prod(cell_mm) / 1000
-    # (n,): organs that the scan shows completely, at a possible place
-    sure = (millilitres >= _LEAST_VOLUME * usual_ml) & (usual_ml > 0) & (at_ends <= _CUT_SHARE)
-    sure &= (usual - mean).norm(dim=1) <= _FARTHEST
-    weight = weight[sure]
-    mean = mean[sure]
-    usual = usual[sure]
-    scale = scale[sure]
+    is_whole = (millilitres >= _LEAST_VOLUME * usual_ml) & (share_at_ends <= _CUT_SHARE)
+    is_possible = (usual_mean - mean).norm(dim=1) <= _FARTHEST
+    is_moved = is_whole & is_possible & (usual_ml > 0)
+
     # shift = usual - mean + (scale - 1) (coordinate - mean), an affine function of the coordinate in each organ
-    shift = torch.einsum("nkji,nc->ckji", weight, usual - scale * mean)
-    shift += torch.einsum("nkji,nc->ckji", weight, scale - 1) * coordinate
-    smooth = smoothed(
-        torch.cat([shift, weight.sum(0, keepdim=True)]), np.asarray(_FADE_MM) / cell_mm
-    )
+    weight = weight[is_moved]
+    constant = (usual_mean - scale * mean)[is_moved]
+    slope = (scale - 1)[is_moved]
+    shift = torch.einsum("nkji,nc->ckji", weight, constant)
+    shift += torch.einsum("nkji,nc->ckji", weight, slope) * coordinate
+    shift_and_weight = torch.cat([shift, weight.sum(0, keepdim=True)])
+    smooth = smoothed(shift_and_weight, np.asarray(_FADE_MM) / cell_mm)
     return coordinate + smooth[:3] / (smooth[3:] + _ELSEWHERE)

@@ -29,14 +29,12 @@ def organ_boxes(
     if not len(visible):
         return boxes
     shares = organs[visible].numpy()
-    for number, share, parts in zip(
-        visible.tolist(), shares, _connected_parts(shares > _CONNECTED), strict=True
-    ):
-        cells = _box_in_cells(share, parts)
+    parts = _connected_parts(shares > _CONNECTED)
+    for n, number in enumerate(visible.tolist()):
+        cells = _box_in_cells(shares[n], parts[n])
         if cells is not None:
-            boxes[names[number]] = np.round(
-                cells * np.diag(cell_to_ras)[:3] + cell_to_ras[:3, 3], 2
-            )
+            box_ras = cells * np.diag(cell_to_ras)[:3] + cell_to_ras[:3, 3]
+            boxes[names[number]] = np.round(box_ras, 2)
     return boxes
 
 
@@ -56,29 +54,38 @@ def _box_in_cells(share: np.ndarray, parts: np.ndarray) -> np.ndarray | None:
     (k, j, i), number of each cell's connected part, or 0."""
     weight = np.bincount(parts.ravel(), weights=share.ravel())
     weight[0] = 0
-    part = parts == weight.argmax()  # the largest one
-    # the part and its neighbours; SimpleITK would need 20 times as long for so few cells
-    neighbourhood = part.copy()
-    for axis in range(3):
-        inner = np.swapaxes(part, 0, axis)
-        along = np.swapaxes(neighbourhood, 0, axis)
-        along[1:] |= inner[:-1]
-        along[:-1] |= inner[1:]
-    share = share * neighbourhood
+    share = share * _with_neighbours(parts == weight.argmax())
     if share.max() <= _INSIDE:
         return None
-    faces = []
-    for axis in (2, 1, 0):
-        across = share.max(axis=tuple({0, 1, 2} - {axis}))  # the largest share in each layer
-        first, last = np.flatnonzero(across > _INSIDE)[[0, -1]]
-        # a side lies where the share, linear from layer to layer, passes _INSIDE; at the scan's edge, at the edge
-        low = first - 0.5
-        high = last + 0.5
-        if first > 0:
-            low = first - 1 + (_INSIDE - across[first - 1]) / (across[first] - across[first - 1])
-        if last < len(across) - 1:
-            high = last + (across[last] - _INSIDE) / (across[last] - across[last + 1])
-        if high - low < _THINNEST:
-            return None
-        faces.append((low, high))
-    return np.array(faces).T
+    # along i, j and k
+    sides = np.array([_sides(share.max(axis=axes)) for axes in ((0, 1), (0, 2), (1, 2))])
+    thickness = sides[:, 1] - sides[:, 0]
+    return None if thickness.min() < _THINNEST else sides.T
+
+
+def _with_neighbours(part: np.ndarray) -> np.ndarray:
+    """Return a mask (k, j, i) with the six neighbours of each cell. SimpleITK would take 20 times as long."""
+    grown = part.copy()
+    for axis in range(3):
+        inner = np.swapaxes(part, 0, axis)
+        along = np.swapaxes(grown, 0, axis)
+        along[1:] |= inner[:-1]
+        along[:-1] |= inner[1:]
+    return grown
+
+
+def _sides(largest: np.ndarray) -> tuple[float, float]:
+    """Return where an organ begins and ends along an axis, in cells: where the share passes _INSIDE.
+
+    The share is linear from layer to layer. At the scan's edge, the organ ends at the edge. largest: (n,) the largest
+    share in each layer of cells.
+    """
+    first, last = np.flatnonzero(largest > _INSIDE)[[0, -1]]
+    low = first - 0.5
+    high = last + 0.5
+    if first > 0:
+        below = largest[first - 1]
+        low = first - 1 + (_INSIDE - below) / (largest[first] - below)
+    if last < len(largest) - 1:
+        high = last + (largest[last] - _INSIDE) / (largest[last] - largest[last + 1])
+    return low, high

@@ -100,24 +100,24 @@ def find_faults(
     if not embedding.provenance.metric:
         return tuple(fault for fault, odds in zip(FAULTS, log_odds, strict=True) if odds < -_SURE)
     fit = fit_body(embedding)
-    measured = embedding.calibration is not None
-    times = {
-        axis: fit.misfit_mm / max(fit_body(image).misfit_mm, 1e-6)
-        for axis, image in mirrored.items()
-    }
-    turned = [log_odds[0] < -_SURE]
-    for axis, odds in enumerate(log_odds[1:], 1):
-        # with a sure sign, the mirror image may fit even a bit worse; without, it must fit much better
-        turned.append(times.get(axis, 0.0) > (1 / _MUCH if odds < -_SURE else _MUCH))
-    faults = [fault for fault, is_turned in zip(FAULTS, turned, strict=True) if is_turned]
-    if not faults:
-        if heights_fall(embedding):
-            faults.append(JOINED)
-        if measured and not fit.is_body:
-            faults.append(UNLIKE)
-        elif measured and not all(
+    faults = [FAULTS[0]] if log_odds[0] < -_SURE else []
+    for axis, image in sorted(mirrored.items()):
+        # how many times better the mirror image fits; with a sure sign, it may fit even a bit worse
+        times = fit.misfit_mm / max(fit_body(image).misfit_mm, 1e-6)
+        is_sure = log_odds[axis] < -_SURE
+        if times > (1 / _MUCH if is_sure else _MUCH):
+            faults.append(FAULTS[axis])
+    if faults:
+        return tuple(faults)
+    if heights_fall(embedding):
+        faults.append(JOINED)
+    if embedding.calibration is not None:
+        is_usual = [
             low < scale < high for scale, (low, high) in zip(fit.scales, _SIZES, strict=True)
-        ):
+        ]
+        if not fit.is_body:
+            faults.append(UNLIKE)
+        elif not all(is_usual):
             faults.append(UNUSUAL_SIZE)
     return tuple(faults)
 
@@ -127,9 +127,10 @@ def in_cells(grid: WorkingGrid, body: np.ndarray) -> torch.Tensor:
 
     The result is cropped to the body, so that the network does not see on which side a working grid has more air.
     """
-    window = [
+    x, y, z = (
         max(1, round(cell / step)) for cell, step in zip(_CELL_MM, grid.spacing_mm, strict=True)
-    ][::-1]
+    )
+    window = (z, y, x)  # voxels in a cell
     image = piecewise_linear(grid.hu, _HU, _GREY_VALUES)
     moments = F.avg_pool3d(torch.stack([image, image.square()]), window)  # means, mean squares
     share = F.avg_pool3d(torch.from_numpy(body)[None].float(), window)
@@ -143,10 +144,10 @@ def _padded(cells: torch.Tensor, shift: tuple[int, int, int]) -> torch.Tensor:
     cells is odd, the extra cell lies before the scan on axes where `shift` (k, j, i) is 1, and behind the scan on other
     axes."""
     sides = []
-    for n, rounded in zip(cells.shape[:0:-1], shift[::-1], strict=True):
-        lacking = -n % STRIDE + STRIDE
-        before = (lacking + rounded) // 2
-        sides += [before, lacking - before]
+    for size, extra in zip(reversed(cells.shape[1:]), reversed(shift), strict=True):
+        added = -size % STRIDE + STRIDE
+        before = (added + extra) // 2
+        sides += [before, added - before]
     return F.pad(cells, sides)
 
 

@@ -44,13 +44,14 @@ def straightened(
         straight = embed(replace(volume, ijk_to_ras=_about_s(degrees) @ volume.ijk_to_ras))
     if straight is embedding:
         return embedding
+    # the places of the cells, and then of the half cells, in the straight patient
     cell_to_straight = _about_s(degrees) @ embedding.cell_to_ras
+    cells_ras = transform_points(cell_to_straight, embedding.body_index.numpy())
     coordinate = torch.zeros_like(embedding.coordinate)
-    places = transform_points(cell_to_straight, embedding.body_index.numpy())
-    coordinate[:, embedding.body] = torch.from_numpy(straight.sample(places).T).float()
+    coordinate[:, embedding.body] = torch.from_numpy(straight.sample(cells_ras).T).float()
     half_cells = torch.nonzero(embedding.local_body).flip(1).double()
-    places = transform_points(cell_to_straight, to_cells(half_cells, 2).numpy())
-    descriptors = straight.descriptors_at(straight.cells_at(places))
+    half_cells_ras = transform_points(cell_to_straight, to_cells(half_cells, 2).numpy())
+    descriptors = straight.descriptors_at(straight.cells_at(half_cells_ras))
     local = embedding.local.clone()
     local[:, embedding.local_body] = descriptors.T.to(local.dtype)
     return replace(embedding, coordinate=coordinate, local=local)

@@ -27,6 +27,7 @@ DAMAGED = (
 
 
 _Network = TypeVar("_Network", bound=torch.nn.Module)
+_Made = TypeVar("_Made")
 
 
 class NewerFormatError(Exception):
@@ -54,13 +55,13 @@ def read_tensor_file(
     return metadata, tensors
 
 
-def metadata_in(file: Any, key: str, newest: int | None = None) -> dict[str, Any]:
+def metadata_in(file: Any, key: str, newest: int | None) -> dict[str, Any]:
     """Read a JSON object in a file's metadata.
 
     Args:
         file: the open file.
         key: key of the object.
-        newest: newest version that this program can read.
+        newest: newest version that this program can read; None to check no version.
 
     Raises:
         NewerFormatError: the file has a newer version.
@@ -87,6 +88,15 @@ def check_fields(kind: type, values: Mapping[str, Any]) -> None:
             raise ValueError(f"{name} must not be {str(value)[:40]!r}")
 
 
+def from_json(kind: type[_Made], values: Mapping[str, Any]) -> _Made:
+    """Make a dataclass from the values of its fields in JSON, whose lists become tuples.
+
+    Raises ValueError or TypeError for values of other types, and for unknown or missing fields.
+    """
+    check_fields(kind, values)
+    return kind(**{name: tuple(v) if isinstance(v, list) else v for name, v in values.items()})
+
+
 def _is_of(hint: Any, value: Any) -> bool:
     """Return whether a value has a type: a class, or a union, list or tuple of such types. Lists count as tuples."""
     origin = get_origin(hint)
@@ -102,8 +112,9 @@ def _is_of(hint: Any, value: Any) -> bool:
             and all(map(_is_of, inner, value))
         )
     if hint in (int, float):
-        is_number = isinstance(value, int if hint is int else int | float)
-        return is_number and not isinstance(value, bool) and math.isfinite(value)
+        kind = int if hint is int else int | float
+        is_number = isinstance(value, kind) and not isinstance(value, bool)
+        return is_number and math.isfinite(value)
     return isinstance(value, hint)
 
 
@@ -115,10 +126,11 @@ def check_size(grid: torch.Tensor, shape: tuple[int | None, ...], dtype: torch.d
         shape: its sizes; None stands for any length except 0.
         dtype: its type.
     """
-    fits = grid.ndim == len(shape) and all(
-        n == m or (m is None and n > 0) for n, m in zip(grid.shape, shape, strict=True)
-    )
-    if grid.dtype != dtype or not fits:
+    fits = grid.dtype == dtype and grid.ndim == len(shape)
+    if fits:
+        sizes = zip(grid.shape, shape, strict=True)
+        fits = all(n == stated or (stated is None and n > 0) for n, stated in sizes)
+    if not fits:
         raise ValueError(
             f"the tensor {grid.dtype} {tuple(grid.shape)} must be {dtype} {shape}; write the file again"
         )

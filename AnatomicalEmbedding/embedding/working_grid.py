@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 
 from ..fields.spline import Lattice
-from ..scan.geometry import AIR_HU, mask_box
+from ..scan.geometry import AIR_HU, mask_box, spacing_of
 from ..scan.volume import Volume
 
 # CT numbers and their grey values (0 to 255), linear in between; by hand: most levels for lung and soft tissue
@@ -82,16 +82,17 @@ def canonical_axes(volume: Volume) -> tuple[np.ndarray, np.ndarray]:
     Returns a view of the voxels and its ijk_to_ras.
     """
     direction = volume.ijk_to_ras[:3, :3] / np.asarray(volume.spacing)
-    axes = _axes_along_world(direction)  # of the scan's i, j, k, the axis along each of R, A, S
-    is_flipped = [direction[world, axis] < 0 for world, axis in enumerate(axes)]
+    axes = _axes_along_world(direction)
+    # the axes of an array are k, j, i: voxel axis n is array axis 2 - n
+    voxels = volume.voxels.transpose([2 - axis for axis in reversed(axes)])
     new_to_old = np.zeros((4, 4))  # voxel index i, j, k of the result -> of the scan
     new_to_old[3, 3] = 1
     for world, axis in enumerate(axes):
-        new_to_old[axis, world] = -1 if is_flipped[world] else 1
-        new_to_old[axis, 3] = volume.shape[2 - axis] - 1 if is_flipped[world] else 0
-    # the axes of an array are k, j, i: voxel axis n is array axis 2 - n
-    voxels = volume.voxels.transpose([2 - axis for axis in reversed(axes)])
-    voxels = voxels[tuple(slice(None, None, -1 if flip else 1) for flip in reversed(is_flipped))]
+        new_to_old[axis, world] = 1
+        if direction[world, axis] < 0:
+            voxels = np.flip(voxels, 2 - world)
+            new_to_old[axis, world] = -1
+            new_to_old[axis, 3] = volume.shape[2 - axis] - 1
     return voxels, volume.ijk_to_ras @ new_to_old
 
 
@@ -122,24 +123,20 @@ def resample(
     start = np.floor(low / (spacing * lattice) + 1e-6) * spacing * lattice
     size_ijk = np.maximum(np.ceil((high - start) / (spacing * step) - 1e-6), 1).astype(int) * step
     origin = start + spacing / 2
-    bins = np.floor(spacing / np.linalg.norm(ijk_to_ras[:3, :3], axis=0) + 0.05).astype(int)
+    bins = np.floor(spacing / spacing_of(ijk_to_ras) + 0.05).astype(int)
     bins = np.clip(bins, 1, array.shape[::-1])
-    # its origin, set next, is the middle of the first bin
-    binned = ijk_to_ras @ np.diag([*bins, 1.0])
-    binned[:3, 3] += ijk_to_ras[:3, :3] @ ((bins - 1) / 2)
-    grid_to_ijk = np.linalg.inv(binned) @ grid_matrix(origin, spacing_mm)
-    # deviation over the whole grid, in voxels
-    tilt = np.abs(grid_to_ijk[:3, :3] * (1 - np.eye(3))) * size_ijk
+    bins_to_ras = ijk_to_ras @ np.diag([*bins, 1.0])
+    bins_to_ras[:3, 3] += ijk_to_ras[:3, :3] @ ((bins - 1) / 2)  # the middle of the first bin
+    grid_to_bins = np.linalg.inv(bins_to_ras) @ grid_matrix(origin, spacing_mm)
+    # deviation over the whole grid, in bins
+    tilt = np.abs(grid_to_bins[:3, :3] * (1 - np.eye(3))) * size_ijk
     sample = _sample_aligned if tilt.max() < _ALIGNED_VOXELS else _sample_oblique
+    hu = sample(array, bins, grid_to_bins, size_ijk)
+    # the grid's first and last voxel in the scan's box, along i, j, k
     first = np.maximum(np.ceil((low - origin) / spacing - 1e-6), 0).astype(int)
     last = np.minimum(np.floor((high - origin) / spacing + 1e-6).astype(int), size_ijk - 1)
     k, j, i = (slice(int(first[axis]), int(last[axis]) + 1) for axis in (2, 1, 0))
-    return WorkingGrid(
-        sample(array, bins, grid_to_ijk, size_ijk),
-        origin,
-        (spacing_mm[0], spacing_mm[1], spacing_mm[2]),
-        (k, j, i),
-    )
+    return WorkingGrid(hu, origin, spacing_mm, (k, j, i))
 
 
 def crop(
@@ -153,84 +150,89 @@ def crop(
         lattice: the box is extended to start at a multiple of this number of voxels; itself a multiple of `step`.
         step: the sizes of the box become multiples of this number of voxels; those of the grid are.
     """
-    slices = tuple(
-        slice(s.start // lattice * lattice, math.ceil(s.stop / step) * step)
-        for s in mask_box(inside)
-    )
-    start_ijk = np.array([s.start for s in reversed(slices)])
+    slices = []
+    for part in mask_box(inside):
+        first = part.start // lattice * lattice
+        slices.append(slice(first, math.ceil(part.stop / step) * step))
+    box = tuple(slices)
+    start_ijk = np.array([part.start for part in reversed(box)])
     origin = grid.origin_ras + start_ijk * np.asarray(grid.spacing_mm)
-    cut = np.ascontiguousarray(inside[slices])
-    return WorkingGrid(grid.hu[slices].contiguous(), origin, grid.spacing_mm), cut
+    cropped = WorkingGrid(grid.hu[box].contiguous(), origin, grid.spacing_mm)
+    return cropped, np.ascontiguousarray(inside[box])
 
 
 def _sample_aligned(
-    array: np.ndarray, bins: np.ndarray, grid_to_ijk: np.ndarray, size_ijk: np.ndarray
+    array: np.ndarray, bins: np.ndarray, grid_to_bins: np.ndarray, size_ijk: np.ndarray
 ) -> torch.Tensor:
-    """Resample a scan with axes parallel to the grid: average blocks of `bins` voxels, then interpolate by axis.
+    """Resample a scan with axes parallel to the grid: average blocks of voxels (bins), then interpolate by axis.
 
     Args:
         array: (k, j, i) HU.
-        bins: (3,) voxels of a block along i, j, k.
-        grid_to_ijk: (4, 4) i, j, k of the grid -> i, j, k of the blocks.
+        bins: (3,) voxels of a bin along i, j, k.
+        grid_to_bins: (4, 4) i, j, k of the grid -> i, j, k of the bins.
         size_ijk: (3,) size of the grid.
 
     Returns:
         (k, j, i) HU on the grid; -1000 outside the scan.
     """
-    bi, bj, bk = (int(b) for b in bins)
-    nk, nj, ni = (n // b for n, b in zip(array.shape, (bk, bj, bi), strict=True))
-    along_i, along_j, along_k = (
-        axis_matrix(voxels, grid_to_ijk[axis, axis] * np.arange(size) + grid_to_ijk[axis, 3])
-        for axis, (voxels, size) in enumerate(zip((ni, nj, nk), size_ijk, strict=True))
-    )
-    planes = torch.empty(nk, along_j.shape[0], along_i.shape[0])
-    for k in range(0, nk, _PLANES):
-        part = _sum_of_bins(array[k * bk : (k + _PLANES) * bk], (bk, bj, bi))
+    matrices = []
+    for axis in range(3):
+        places = grid_to_bins[axis, axis] * np.arange(size_ijk[axis]) + grid_to_bins[axis, 3]
+        matrices.append(axis_matrix(array.shape[2 - axis] // int(bins[axis]), places))
+    along_i, along_j, along_k = matrices
+    bin_layers = int(bins[2])  # layers of voxels in a bin
+    count = along_k.shape[1]  # of layers of bins
+    planes = torch.empty(count, along_j.shape[0], along_i.shape[0])
+    for k in range(0, count, _PLANES):
+        sums = _sum_of_bins(array[k * bin_layers : (k + _PLANES) * bin_layers], bins)
         # zeros outside the scan then are air
-        above_air = torch.from_numpy(part).float() / (bi * bj * bk) - AIR_HU
+        above_air = torch.from_numpy(sums).float() / int(bins.prod()) - AIR_HU
         planes[k : k + _PLANES] = along_j @ (above_air @ along_i.T)
     return torch.tensordot(along_k, planes, dims=1).add_(AIR_HU)
 
 
-def _sum_of_bins(array: np.ndarray, bins: tuple[int, int, int]) -> np.ndarray:
-    """Return the sum of each block of `bins` (k, j, i) voxels. An incomplete block at the array's end is left out."""
-    array = array[tuple(slice(n // b * b) for n, b in zip(array.shape, bins, strict=True))]
+def _sum_of_bins(array: np.ndarray, bins: np.ndarray) -> np.ndarray:
+    """Return the sum of each bin of an array (k, j, i). An incomplete bin at the array's end is left out.
+
+    bins: (3,) voxels of a bin along i, j, k.
+    """
     # reading a flipped array takes twice as long; the sums are the same without the flip
-    order = tuple(slice(None, None, -1 if step < 0 else 1) for step in array.strides)
-    array = array[order]
+    flipped = [axis for axis, step in enumerate(array.strides) if step < 0]
+    whole = np.array(array.shape) // bins[::-1] * bins[::-1]
+    array = np.flip(array[: whole[0], : whole[1], : whole[2]], flipped)
     kind = np.result_type(array.dtype, np.int32)
-    for axis, count in enumerate(bins):
+    for axis, count in enumerate(reversed(bins.tolist())):
         along = np.moveaxis(array, axis, 0)
         if count > 1:
             array = np.moveaxis(np.add(along[::count], along[1::count], dtype=kind), 0, axis)
         for n in range(2, count):
             array += np.moveaxis(along[n::count], 0, axis)
-    return np.ascontiguousarray(array[order])
+    return np.ascontiguousarray(np.flip(array, flipped))
 
 
 def axis_matrix(size: int, position: np.ndarray) -> torch.Tensor:
     """Make the matrix (n, size) that interpolates a row of `size` values linearly at `position` (n,); zero outside."""
     lower = np.floor(position).astype(int)
+    fraction = position - lower
     matrix = np.zeros((len(position), size))
-    for index, weight in ((lower, 1 - (position - lower)), (lower + 1, position - lower)):
+    for index, weight in ((lower, 1 - fraction), (lower + 1, fraction)):
         inside = (index >= 0) & (index < size)
         matrix[np.flatnonzero(inside), index[inside]] += weight[inside]
     return torch.from_numpy(matrix).float()
 
 
 def _sample_oblique(
-    array: np.ndarray, bins: np.ndarray, grid_to_ijk: np.ndarray, size_ijk: np.ndarray
+    array: np.ndarray, bins: np.ndarray, grid_to_bins: np.ndarray, size_ijk: np.ndarray
 ) -> torch.Tensor:
-    """Resample a scan with oblique axes to the grid: average blocks of `bins` voxels, then interpolate linearly.
+    """Resample a scan with oblique axes to the grid: average blocks of voxels (bins), then interpolate linearly.
 
     Arguments and result are those of `_sample_aligned`.
     """
-    bi, bj, bk = (int(b) for b in bins)
-    sums = torch.from_numpy(_sum_of_bins(array, (bk, bj, bi))).float()
+    sums = torch.from_numpy(_sum_of_bins(array, bins)).float()
     # not in place: without bins, the sums are the voxels of the scan itself
-    source = sums.div(bi * bj * bk).sub_(AIR_HU)
-    to_source = _normalising(np.array(source.shape[::-1])) @ grid_to_ijk
-    grid = torch.empty(*(int(n) for n in size_ijk[::-1]))
+    source = sums.div(int(bins.prod())).sub_(AIR_HU)
+    to_source = _normalising(np.array(source.shape[::-1])) @ grid_to_bins
+    grid = torch.empty(size_ijk[::-1].tolist())
     for k in range(0, len(grid), _SLAB):
         part = grid[k : k + _SLAB]
         shift = np.eye(4)

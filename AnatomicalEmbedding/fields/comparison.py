@@ -77,6 +77,17 @@ def windowed(values: torch.Tensor) -> torch.Tensor:
     return values
 
 
+def normalised(values: torch.Tensor, noise: float) -> torch.Tensor:
+    """Subtract the local mean from values (k, j, i), and divide by the local standard deviation. Returns (1, k, j, i).
+
+    noise: values with a smaller deviation count as flat.
+    """
+    values = values[None, None]
+    mean = windowed(values)
+    variance = (windowed(values * values) - mean * mean).clamp_min(0)
+    return ((values - mean) / (variance + noise**2).sqrt())[0]
+
+
 class Comparison:
     """Compares the features of two scans and improves the displacement field.
 
@@ -149,18 +160,12 @@ class Comparison:
     def terms(self, displacement: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the gradient (3, k, j, i) and Gauss-Newton matrix (6, k, j, i) of the image difference at each point.
         The matrix is symmetric; its 6 entries are in the order of _PAIRS."""
-        lattice = self.moving_lattice
         channels = len(self.fixed.values)
-        origin, spacing, size = (
-            torch.tensor(values, dtype=torch.float32, device=displacement.device).view(3, 1, 1, 1)
-            for values in (lattice.origin_ras, lattice.spacing_mm, lattice.size)
-        )
-        index = (self.start + displacement - origin) / spacing
-        inside = ((index > -0.5) & (index < size - 0.5)).all(0)
-        # `grid_sample` counts from -1 to 1, between the outer sides of the outermost points
-        places = ((2 * index + 1) / size - 1).permute(1, 2, 3, 0)
+        places = self.start + displacement
+        inside = self.moving_lattice.contains(places)
+        positions = self.moving_lattice.sample_positions(places)
         samples = F.grid_sample(
-            self.moving, places[None], align_corners=False, padding_mode="border"
+            self.moving, positions[None], align_corners=False, padding_mode="border"
         )[0]
         difference = samples[:channels] - self.fixed.values
         # the mean slope of both scans converges from farther away than the slope of one scan (Malis 2004)

@@ -57,16 +57,33 @@ class Lattice:
 
     def through(self, affine: np.ndarray) -> torch.Tensor:
         """Return the transformed points, (3, k, j, i) float32. affine: (4, 4), from RAS mm to RAS mm."""
-        x, y, z = (self.axis(a) for a in range(3))
-        # each row of the matrix gives one coordinate of all points
-        return torch.stack(
-            [
-                (z * row[2] + row[3])[:, None, None]
-                + (y * row[1])[None, :, None]
-                + (x * row[0])[None, None, :]
-                for row in np.asarray(affine, dtype=float)[:3]
-            ]
-        ).float()
+        x = self.axis(0)[None, None, :]
+        y = self.axis(1)[None, :, None]
+        z = self.axis(2)[:, None, None]
+        coordinates = []
+        for row in np.asarray(affine, dtype=float)[:3]:
+            coordinates.append((z * row[2] + row[3]) + y * row[1] + x * row[0])
+        return torch.stack(coordinates).float()
+
+    def index(self, places_ras: torch.Tensor) -> torch.Tensor:
+        """Convert places (3, ...) RAS mm to indices i, j, k of the points, (3, ...) float32, which may be fractions."""
+        column = (3, *[1] * (places_ras.ndim - 1))
+        origin, spacing = (
+            torch.tensor(numbers, dtype=torch.float32, device=places_ras.device).view(column)
+            for numbers in (self.origin_ras, self.spacing_mm)
+        )
+        return (places_ras.float() - origin) / spacing
+
+    def sample_positions(self, places_ras: torch.Tensor) -> torch.Tensor:
+        """Convert places (3, ...) RAS mm to positions (..., 3) for `F.grid_sample`: -1 and 1 at the outer edges."""
+        size = torch.tensor(self.size, device=places_ras.device)
+        return (2 * self.index(places_ras).movedim(0, -1) + 1) / size - 1
+
+    def contains(self, places_ras: torch.Tensor) -> torch.Tensor:
+        """Return (...) bool: whether places (3, ...) RAS mm lie at most half a step beyond the outermost points."""
+        index = self.index(places_ras).movedim(0, -1)
+        size = torch.tensor(self.size, device=index.device)
+        return ((index >= -0.5) & (index <= size - 0.5)).all(-1)
 
     def pooled(self, factor: int) -> Lattice:
         """Divide the points into cubes of `factor` points a side. Returns the lattice of the centres of all cubes."""

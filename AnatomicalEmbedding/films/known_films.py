@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, permutations
 from pathlib import Path
 
 import numpy as np
@@ -78,7 +78,7 @@ def calibrate_films(
     atlas: Path,
     weights: str,
     phantom_seeds: Sequence[int],
-    progress: Callable[[float, str], None] = lambda share, what: None,
+    progress: Callable[[float, str], None],
 ) -> Calibration:
     """Learn the calibration of a model for films from the CTs in folders and from synthetic patients.
 
@@ -95,12 +95,12 @@ def calibrate_films(
     reference = Atlas.of(Volume.read(atlas), registering)
 
     volumes = [source.read() for source in scans.values()]
-    cts = [Patient(Tissue.of(item), reference.body_of(item, registering)) for item in volumes]
+    cts = [Patient(Tissue.of(ct), reference.body_of(ct, registering)) for ct in volumes]
     phantoms = [make_phantom(seed, PHANTOM_MM, CHEST_MM) for seed in phantom_seeds]
-    synthetic = [Patient(Tissue.of(item.volume), item.to_body) for item in phantoms]
+    synthetic = [Patient(Tissue.of(phantom.volume), phantom.to_body) for phantom in phantoms]
     pairs = {
-        LABELLED: [(a, b) for a in cts for b in cts if a is not b],
-        BENT: [(item, item) for item in cts for _ in range(_SAME)],
+        LABELLED: list(permutations(cts, 2)),
+        BENT: [(patient, patient) for patient in cts for _ in range(_SAME)],
         PHANTOMS: list(pairwise(synthetic)),
     }
     trials = {}  # films are made when `learn` asks for them
@@ -160,11 +160,11 @@ def _projected(pairs: Iterable[tuple[Patient, Patient]], seed: int) -> Iterator[
 def film_trials(pairs: Iterable[KnownFilms], model: Model) -> Iterator[Trial]:
     """Yield for each pair a trial with the whole second film, and one with the cut film."""
     for pair in pairs:
-        template, *targets = map(model.embed, pair.films)
+        template, whole, cut = map(model.embed, pair.films)
         visible = pair.films[0].contains(pair.first_ras) & template.in_body(pair.first_ras)
         first = pair.first_ras[visible]
         second = pair.second_ras[visible]
-        for target, is_whole in zip(targets, (True, False), strict=True):
+        for target in (whole, cut):
             # points near the collimator count neither as shown nor as absent
             below, inside, above = (
                 target.in_body(second + np.array((0, 0, z))) for z in (-_NEAR_MM, 0, _NEAR_MM)
@@ -172,4 +172,4 @@ def film_trials(pairs: Iterable[KnownFilms], model: Model) -> Iterator[Trial]:
             clear = (inside == below) & (inside == above)
             places = np.where(inside[:, None], second, np.nan)
             kinds = (LANDMARK,) * int(clear.sum())
-            yield Trial(template, first[clear], target, places[clear], is_whole, kinds)
+            yield Trial(template, first[clear], target, places[clear], target is whole, kinds)

@@ -206,8 +206,9 @@ def ray_means(
     places = beam.at_depth(film_ras, depths[:, None])
     weight = read_volume(tissue.values, tissue.grid_to_ras, places).sum(0)
     coordinate = read_volume(*body, places)
-    length = (weight.sum(0) * step).numpy()
-    mean = ((coordinate * weight).sum(1) / weight.sum(0).clamp_min(1e-6)).numpy().T  # (n, 3)
+    total = weight.sum(0)
+    length = (total * step).numpy()
+    mean = ((coordinate * weight).sum(1) / total.clamp_min(1e-6)).numpy().T  # (n, 3)
     is_long = length > _LEAST_MM
     affine, _ = robust_affine(film_ras[is_long], mean[is_long])
     mean = np.where(is_long[:, None], mean, apply_affine(affine, film_ras))

@@ -26,7 +26,7 @@ _GAP_MM = 25.0  # from the front of the body to the film
 _BONE_HU = 150.0  # HU above count as bone
 # per mm of water and of bone (1150 HU), for two energies
 _ATTENUATION = ((0.0225, 0.055), (0.0175, 0.028))
-_ENERGIES = (0.45, 0.55)  # shares of the two energies
+_FIRST_ENERGY = 0.45  # share of the first energy
 _LEAST_EXPOSURE = 1e-4  # of the full light, so that the logarithm is finite
 _LEAST_SHARE = 0.4  # of the height and of the width that a cut film keeps; most films keep more
 _LEAST_MM = 120.0  # least height and width of a cut film
@@ -75,9 +75,8 @@ class Beam:
             (n, 3) or (d, n, 3) RAS mm of the CT.
         """
         r, _, s = film_ras.T
-        on_film = np.column_stack(
-            [r + self.centre[0], np.full(len(r), self.film_a), s + self.centre[1]]
-        )
+        a = np.full(len(r), self.film_a)
+        on_film = np.column_stack([r + self.centre[0], a, s + self.centre[1]])
         share = (np.asarray(depth_mm) - self.source[1]) / (self.film_a - self.source[1])
         turned = self.source + share[..., None] * (on_film - self.source)
         return turned @ self.turn + self.middle_ras  # points are rows, so this turns back
@@ -201,19 +200,15 @@ def _shown(water: torch.Tensor, rng: np.random.Generator | None) -> np.ndarray:
     filled = (water > 20.0).float().mean(1).numpy()
     rows = np.flatnonzero(filled > 0.5 * np.quantile(filled, 0.9))
     exposed = np.zeros(tuple(water.shape), dtype=bool)
-    # rows first to last - 1, and columns start to end - 1
-    first = rows[0]
-    last = rows[-1] + 1
-    start = 0
-    end = water.shape[1]
+    exposed[rows[0] : rows[-1] + 1] = True
     if rng is not None:
-        # what the collimator cuts off at each side
-        top, bottom = (int(n) for n in rng.uniform(0, 0.12, 2) * (last - first))
-        start, after = (int(n) for n in rng.uniform(0, 0.1, 2) * end)
-        first += top
-        last -= bottom
-        end -= after
-    exposed[first:last, start:end] = True
+        # what the collimator cuts off
+        top, bottom = (rng.uniform(0, 0.12, 2) * (rows[-1] + 1 - rows[0])).astype(int)
+        left, right = (rng.uniform(0, 0.1, 2) * water.shape[1]).astype(int)
+        exposed[: rows[0] + top] = False
+        exposed[rows[-1] + 1 - bottom :] = False
+        exposed[:, :left] = False
+        exposed[:, water.shape[1] - right :] = False
     return exposed
 
 
@@ -230,59 +225,66 @@ def expose(
         rng: random numbers; None for mean scatter and a mean processing curve, without noise.
         pixel_mm: size of the pixels.
     """
-    plain = rng is None
-    thin, thick = _ATTENUATION  # per mm of water and of bone
-    share = float(_ENERGIES[0] if plain else rng.uniform(0.2, 0.7))
-    bone_weight = 1.0 if plain else rng.uniform(0.7, 2.2)
-    energies = zip((share, 1 - share), (thin, thick), strict=True)
-    primary = sum(
-        s * torch.exp(-(attenuation[0] * water + attenuation[1] * bone_weight * bone))
-        for s, attenuation in energies
-    )
-    scatter = 0.4 if plain else rng.uniform(0.0, 1.5)
-    reach = max(round((30.0 if plain else rng.uniform(15.0, 60.0)) / pixel_mm), 1)
+    share, bone_weight, scatter, scatter_mm = _FIRST_ENERGY, 1.0, 0.4, 30.0
+    if rng is not None:
+        share = rng.uniform(0.2, 0.7)
+        bone_weight = rng.uniform(0.7, 2.2)
+        scatter = rng.uniform(0.0, 1.5)
+        scatter_mm = rng.uniform(15.0, 60.0)
+    primary = torch.zeros_like(water)
+    for energy_share, (of_water, of_bone) in zip((share, 1 - share), _ATTENUATION, strict=True):
+        attenuation = of_water * water + of_bone * bone_weight * bone
+        primary = primary + energy_share * torch.exp(-attenuation)
+    reach = max(round(scatter_mm / pixel_mm), 1)
     light = primary + scatter * _blurred(_blurred(primary, reach), reach)  # about a Gaussian
-    if not plain:
-        noise = torch.from_numpy(rng.standard_normal(tuple(light.shape), dtype=np.float32))
-        # quantum noise: its share of the light is larger in dark places
-        darkness = (light.mean() / light.clamp_min(1e-6)).sqrt().clamp(max=3)
-        light = light * (1 + rng.uniform(0, 0.01) * noise * darkness)
-        if rng.random() < 0.5:
-            light = _blurred(light, 1)
+    if rng is not None:
+        light = _noisy(light, rng)
     grey = -torch.log(light.clamp_min(_LEAST_EXPOSURE))
     low, high = (float(q) for q in np.quantile(grey.numpy(), (0.02, 0.98)))
     grey = (grey - low) / max(high - low, 1e-6)
-    if not plain:
-        # the processing curve, then sharpening or smoothing, then another brightness
-        slope = rng.uniform(2.0, 6.0)
-        middle = rng.uniform(0.35, 0.65)
-        curve = torch.sigmoid(slope * (grey - middle))
-        grey = torch.lerp(grey.clamp(-0.5, 1.5), curve, float(rng.uniform(0, 1)))
-        local = _blurred(_blurred(grey, max(round(rng.uniform(4, 25) / pixel_mm), 1)), 2)
-        grey = grey + rng.uniform(-0.2, 1.0) * (grey - local)
-        grey = grey.clamp(0, 1.2) ** rng.uniform(0.6, 1.6)
+    if rng is not None:
+        grey = _processed(grey, rng, pixel_mm)
     return (grey.clamp(0, 1.2) / 1.2 * (_BRIGHTEST - 1) + 1).numpy()
+
+
+def _noisy(light: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
+    """Add quantum noise to the light (j, i) on a film; its share of the light is larger in dark places."""
+    noise = torch.from_numpy(rng.standard_normal(tuple(light.shape), dtype=np.float32))
+    darkness = (light.mean() / light.clamp_min(1e-6)).sqrt().clamp(max=3)
+    light = light * (1 + rng.uniform(0, 0.01) * noise * darkness)
+    return _blurred(light, 1) if rng.random() < 0.5 else light
+
+
+def _processed(grey: torch.Tensor, rng: np.random.Generator, pixel_mm: float) -> torch.Tensor:
+    """Process a film (j, i) as a workstation does: by a curve, sharpening or smoothing, and another brightness."""
+    slope = rng.uniform(2.0, 6.0)
+    middle = rng.uniform(0.35, 0.65)
+    curve = torch.sigmoid(slope * (grey - middle))
+    grey = torch.lerp(grey.clamp(-0.5, 1.5), curve, float(rng.uniform(0, 1)))
+    reach = max(round(rng.uniform(4, 25) / pixel_mm), 1)
+    smooth = _blurred(_blurred(grey, reach), 2)
+    grey = grey + rng.uniform(-0.2, 1.0) * (grey - smooth)
+    return grey.clamp(0, 1.2) ** rng.uniform(0.6, 1.6)
 
 
 def cut_film(film: Film, rng: np.random.Generator) -> Film:
     """Return the part of a film that a narrower collimator shows, at a random place, in a random margin of 0."""
     exposed = film.voxels[0] > 0
-    # rows, then columns
-    first = []
-    last = []
+    slices = []
     for axis in (0, 1):
         places = np.flatnonzero(exposed.any(axis=1 - axis))
         length = round(len(places) * (1 - (1 - _LEAST_SHARE) * rng.random() ** 2))
         length = min(max(length, int(_LEAST_MM / film.spacing[0])), len(places))
-        first.append(places[0] + int(rng.integers(len(places) - length + 1)))
-        last.append(first[-1] + length)
+        first = places[0] + int(rng.integers(len(places) - length + 1))
+        slices.append(slice(first, first + length))
+    rows, columns = slices
     # (rows and columns, before and after)
     margin = (rng.uniform(0, _MARGIN_MM, (2, 2)) / film.spacing[0]).astype(int)
-    part = film.voxels[0, first[0] : last[0], first[1] : last[1]]
+    part = np.pad(film.voxels[0, rows, columns], margin)
     matrix = film.ijk_to_ras.copy()
-    origin = np.array([[first[1] - margin[1, 0], first[0] - margin[0, 0], 0]])
+    origin = np.array([[columns.start - margin[1, 0], rows.start - margin[0, 0], 0]])
     matrix[:3, 3] = transform_points(matrix, origin)[0]
-    return replace(film, voxels=np.pad(part, margin)[None], ijk_to_ras=matrix)
+    return replace(film, voxels=part[None], ijk_to_ras=matrix)
 
 
 def vary_film(film: Film, rng: np.random.Generator) -> tuple[Film, Film]:
@@ -300,17 +302,18 @@ def vary_film(film: Film, rng: np.random.Generator) -> tuple[Film, Film]:
     for reach in _SHARPENED:
         if rng.random() < 0.5:
             grey = grey + rng.uniform(-0.7, 1.5) * (grey - _blurred(grey, reach))
-    around = torch.full_like(grey, float(rng.choice([0.0, 1.0, rng.random()])))
+    background = torch.full_like(grey, float(rng.choice([0.0, 1.0, rng.random()])))
     # markers in the film, and in three of ten films, around it, too
-    for image, most in ((grey, _MARKERS), (around, 2 * _MARKERS * (rng.random() < 0.3))):
+    most_around = 2 * _MARKERS * (rng.random() < 0.3)
+    for image, most in ((grey, _MARKERS), (background, most_around)):
         for _ in range(rng.integers(most + 1)):
             _mark(image, rng)
     voxels = np.where(exposed, grey.clamp(0, 1).numpy() * (_BRIGHTEST - 1) + 1, 0.0)
-    pasted = np.where(exposed, voxels, around.clamp(0, 1).numpy() * _BRIGHTEST)
-    first, second = (
-        replace(film, voxels=values.astype(np.float32)[None]) for values in (voxels, pasted)
+    pasted = np.where(exposed, voxels, background.clamp(0, 1).numpy() * _BRIGHTEST)
+    return (
+        replace(film, voxels=voxels.astype(np.float32)[None]),
+        replace(film, voxels=pasted.astype(np.float32)[None]),
     )
-    return first, second
 
 
 def _mark(image: torch.Tensor, rng: np.random.Generator) -> None:
@@ -318,15 +321,20 @@ def _mark(image: torch.Tensor, rng: np.random.Generator) -> None:
     kind = rng.choice(["letter", "wire", "plate"])
     level = float(rng.uniform(0, 1.2))
     thick = int(rng.integers(1, 4))
-    first = rng.integers(0, image.shape)
-    for stroke in range(int(rng.integers(2, 5)) if kind == "letter" else 1):
-        size = rng.integers(4, 12 if kind == "letter" else 50, 2)
+    top, left = rng.integers(0, image.shape)
+    is_letter = kind == "letter"
+    strokes = int(rng.integers(2, 5)) if is_letter else 1
+    for stroke in range(strokes):
+        size = rng.integers(4, 12 if is_letter else 50, 2)
         if kind == "plate":
             size = size // 2
         else:  # strokes run down and across in turn
             size[(stroke + len(kind)) % 2] = thick
-        image[first[0] : first[0] + size[0], first[1] : first[1] + size[1]] = level
-        first = first + rng.integers(0, 8, 2)
+        height, width = size
+        image[top : top + height, left : left + width] = level
+        down, right = rng.integers(0, 8, 2)
+        top += down
+        left += right
 
 
 def _blurred(image: torch.Tensor, reach: int) -> torch.Tensor:

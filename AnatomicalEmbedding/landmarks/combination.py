@@ -37,26 +37,23 @@ def combine(
     """
     matches = matches[np.flatnonzero(weights)]
     count = len(matches)
-    errors_mm = (
-        np.ones(count)
-        if matches.expected_error_mm is None
-        else np.maximum(matches.expected_error_mm, _LEAST_MM * unit_mm)
-    )
+    errors_mm = np.ones(count)
+    if matches.expected_error_mm is not None:
+        errors_mm = np.maximum(matches.expected_error_mm, _LEAST_MM * unit_mm)
     share = errors_mm**-2.0
+    single_mm = sqrt(1 / np.mean(share))
     share /= share.sum()
     place = share @ matches.points_ras
     score = share @ matches.score
     if matches.status is None:
         return Matches(place[None], np.array([score]))
-    single_mm = sqrt(1 / np.mean(errors_mm**-2.0))
     if count == 1:
         median_mm = error_factor * _SINGLE * single_mm
     else:
         squares = np.square(matches.points_ras - place).sum(axis=1)
         spread_mm = sqrt(share @ squares * count / (count - 1))
-        median_mm = error_factor * sqrt(
-            (_OWN / count + _COMMON) * single_mm**2 + _SPREAD * spread_mm**2
-        )
+        square = (_OWN / count + _COMMON) * single_mm**2 + _SPREAD * spread_mm**2
+        median_mm = error_factor * sqrt(square)
     sigma = _deviation(count)
     present = share @ matches.present
     expected_mm = np.array([median_mm * np.exp(sigma**2 / 2)])

@@ -71,18 +71,17 @@ def read_drawing(paths: Sequence[Path], scan: str) -> Drawing:
             if kind not in KINDS:
                 points += rows
                 continue
-            name = str(entry.get("name") or path.name.removesuffix(".json").removesuffix(".mrk"))
-            name = kind if name == scan else name.removeprefix(f"{scan}.")
+            name = _node_name(entry, path, scan)
             if name in markups:
                 raise PointsError(f"{path}: two markups are called {name!r}; rename one of them.")
+            labels = [f"{name}: {n}" for n in range(1, len(rows) + 1)]
             if kind == ROI or (kind == PLANE and len(rows) == 1):
-                centre, edges = _frame(entry, path, name)
-                rows = [(f"{name}: {CENTRE}", centre, "")]
-                edges_ras[rows[0][0]] = edges
-            else:
-                rows = [(f"{name}: {n}", *row[1:]) for n, row in enumerate(rows, start=1)]
-            points += rows
-            markups[name] = Markup(kind, name, tuple(row[0] for row in rows))
+                labels = [f"{name}: {CENTRE}"]
+                centre, edges_ras[labels[0]] = _frame(entry, path, name)
+                rows = [("", centre, "")]
+            for label, (_, position, description) in zip(labels, rows, strict=True):
+                points.append((label, position, description))
+            markups[name] = Markup(kind, name, tuple(labels))
             try:
                 check_count(markups[name])
             except ValueError as error:
@@ -94,6 +93,12 @@ def read_drawing(paths: Sequence[Path], scan: str) -> Drawing:
             f"{paths[0]}: contains no point with a position; place at least one point."
         )
     return Drawing(PointList.of_rows(points), tuple(markups.values()), edges_ras)
+
+
+def _node_name(entry: dict[str, Any], path: Path, scan: str) -> str:
+    """Return the name of a markup in a file of a scan, without the name of the scan."""
+    name = str(entry.get("name") or path.name.removesuffix(".json").removesuffix(".mrk"))
+    return entry["type"] if name == scan else name.removeprefix(f"{scan}.")
 
 
 def _frame(entry: dict[str, Any], path: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -127,20 +132,20 @@ def write_drawing(path: Path, scan: str, drawing: Drawing, missing: Sequence[boo
         PointsError: the file cannot be written.
     """
     points = drawing.points
-    in_markups = {label for drawn in drawing.markups for label in drawn.labels}
-    single = [n for n, label in enumerate(points.labels) if label not in in_markups]
+    numbers = {label: n for n, label in enumerate(points.labels)}
+    single = set(numbers).difference(*(drawn.labels for drawn in drawing.markups))
     entries = []
     if single or not drawing.markups:
-        selected, gone = _selected(points, missing, single)
-        entries.append(point_markup(selected, scan, gone))
-    numbers = {label: n for n, label in enumerate(points.labels)}
+        rows = sorted(numbers[label] for label in single)
+        selected, is_missing = _selected(points, missing, rows)
+        entries.append(point_markup(selected, scan, is_missing))
     for drawn in drawing.markups:
-        chosen = [numbers[label] for label in drawn.labels]
-        selected, gone = _selected(points, missing, chosen)
+        rows = [numbers[label] for label in drawn.labels]
+        selected, is_missing = _selected(points, missing, rows)
         edges = drawing.edges_ras.get(drawn.labels[0])
-        if edges is not None and gone[0]:
+        if edges is not None and is_missing[0]:
             continue
-        entry = point_markup(selected, f"{scan}.{drawn.name}", gone) | {"type": drawn.kind}
+        entry = point_markup(selected, f"{scan}.{drawn.name}", is_missing) | {"type": drawn.kind}
         entries.append(entry | _attributes(drawn, selected, edges))
     write_file(path, entries)
 
@@ -172,7 +177,8 @@ def _attributes(drawn: Markup, points: PointList, edges_ras: np.ndarray | None) 
     if drawn.kind == ROI:
         return attributes | {"roiType": "Box", "insideOut": False}
     to_node = np.eye(4)
-    to_node[:3, :3], to_node[:3, 3] = axes_lps, centre
+    to_node[:3, :3] = axes_lps
+    to_node[:3, 3] = centre
     half = (sizes / 2).tolist()
     return attributes | {
         "planeType": "pointNormal",

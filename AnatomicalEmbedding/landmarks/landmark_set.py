@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -94,49 +93,46 @@ class Landmark:
         deviations = []
         for example in self.examples:
             errors = list(example.errors_mm.values())
-            errors += [
-                second.errors_mm[example.scan]
-                for second in self.examples
-                if example.scan in second.errors_mm
-            ]
-            deviations.append(sorted(errors)[(len(errors) - 1) // 2] if errors else np.nan)
+            for second in self.examples:
+                if example.scan in second.errors_mm:
+                    errors.append(second.errors_mm[example.scan])
+            deviations.append(_lower_median(errors))
         return np.array(deviations)
 
     def exchanged_names(self) -> list[str]:
         """Return, for each example, the landmark whose name was exchanged with this one in its scan; "" if none."""
         names = []
         for example in self.examples:
-            comparisons = [
-                {*example.exchanged.get(second.scan, ()), *second.exchanged.get(example.scan, ())}
-                for second in self.examples
-                if second.scan in example.exchanged or example.scan in second.exchanged
-            ]
-            counts = Counter(chain.from_iterable(comparisons))
+            compared = 0
+            counts: Counter[str] = Counter()
+            for second in self.examples:
+                answers = example.exchanged.get(second.scan), second.exchanged.get(example.scan)
+                if answers != (None, None):
+                    compared += 1
+                    counts.update({*(answers[0] or ()), *(answers[1] or ())})
             name = max(counts, key=counts.__getitem__, default="")
-            names.append(name if 2 * counts[name] > len(comparisons) else "")
+            names.append(name if 2 * counts[name] > compared else "")
         return names
 
     @cached_property
     def weights(self) -> np.ndarray:
         """Weight of each example, (k,): 0 if it contradicts the others or its name was exchanged, else 1."""
         deviations = self.deviations_mm()
-        measured = deviations[np.isfinite(deviations)]
+        measured = deviations[np.isfinite(deviations)].tolist()
         if len(measured) < _FEWEST:
             return np.ones(len(self.examples))
-        median = np.sort(measured)[(len(measured) - 1) // 2]
-        limit = max(_CONTRADICTS * median, _CONTRADICTS_MM * self.unit_mm)
+        limit = max(_CONTRADICTS * _lower_median(measured), _CONTRADICTS_MM * self.unit_mm)
         is_wrong = (deviations > limit) | (np.array(self.exchanged_names()) != "")
         return np.ones(len(is_wrong)) if is_wrong.all() else np.where(is_wrong, 0.0, 1.0)
 
     @property
     def error_factor(self) -> float:
         """True errors relative to stated errors, learned from the examples that were left out one by one."""
-        pairs = [
-            e.left_out_mm
-            for e, weight in zip(self.examples, self.weights, strict=True)
-            if weight and e.left_out_mm
-        ]
-        ratios = [np.log(max(error, 0.5 * self.unit_mm) / stated) for error, stated in pairs]
+        ratios = []  # logarithms
+        for example, weight in zip(self.examples, self.weights, strict=True):
+            if weight and example.left_out_mm:
+                error_mm, stated_mm = example.left_out_mm
+                ratios.append(np.log(max(error_mm, 0.5 * self.unit_mm) / stated_mm))
         factor = np.exp(sum(ratios) / (len(ratios) + _PRIOR_EXAMPLES))
         return float(np.clip(factor, 1 / _HIGHEST_FACTOR, _HIGHEST_FACTOR))
 
@@ -174,6 +170,17 @@ class Landmark:
             left_out = tuple(_rounded(mm, self.unit_mm) for mm in (error_mm, stated_mm))
         examples[scan] = replace(own, left_out_mm=left_out)
         return replace(self, examples=tuple(examples[name] for name in self.scans))
+
+    def forgetting(self, scan: str) -> list[LandmarkExample]:
+        """Return the examples of other scans, without what was measured in this scan."""
+        return [
+            replace(
+                example,
+                errors_mm=_without(example.errors_mm, scan),
+                exchanged=_without(example.exchanged, scan),
+            )
+            for example in self.without(scan).examples
+        ]
 
     def without(self, scan: str) -> Landmark:
         """Return the landmark without the example of a scan."""
@@ -217,43 +224,31 @@ class LandmarkSet:
             MapError: the map was made with other weights than the set.
         """
         points = drawing.points
+        provenance = embedding.provenance
         double = {label for label in points.labels if points.labels.count(label) > 1}
         if double:
             raise PointsError(
-                f"{embedding.provenance.scan}: two points are called {min(double)!r}; rename one of them."
+                f"{provenance.scan}: two points are called {min(double)!r}; rename one of them."
             )
-        weights_hash, model = embedding.provenance.weights_hash, embedding.provenance.model
         if self.landmarks:
-            self.check(weights_hash, model)
-        scan = embedding.provenance.scan_hash
+            self.check(provenance.weights_hash, provenance.model)
         landmarks = {landmark.name: landmark for landmark in self.landmarks}
         for label, point in zip(points.labels, points.points_ras, strict=True):
-            query = query_to_text(read_query(embedding, point[None]))
-            edges: tuple[float, ...] = ()
-            if label in drawing.edges_ras:
-                edges_body = vectors_to_body(embedding, point, drawing.edges_ras[label])
-                edges = tuple(edges_body.round(3).ravel().tolist())
-            example = LandmarkExample(scan, tuple(point.tolist()), query, edges=edges)
-            earlier = landmarks.get(label, Landmark(label, ())).without(scan).examples
-            examples = (
-                replace(
-                    e, errors_mm=_without(e.errors_mm, scan), exchanged=_without(e.exchanged, scan)
-                )
-                for e in earlier
-            )
-            landmarks[label] = Landmark(label, (*examples, example), embedding.unit_mm)
+            example = _example(embedding, point, drawing.edges_ras.get(label))
+            earlier = landmarks.get(label, Landmark(label, ())).forgetting(example.scan)
+            landmarks[label] = Landmark(label, (*earlier, example), embedding.unit_mm)
         markups = {markup.name: markup for markup in self.markups}
         for markup in drawing.markups:
-            if markups.setdefault(markup.name, markup) != markup:
-                first = markups[markup.name]
+            first = markups.setdefault(markup.name, markup)
+            if first != markup:
                 raise PointsError(
-                    f"{embedding.provenance.scan}: {markup.name!r} has the kind {markup.kind} and {len(markup.labels)} "
+                    f"{provenance.scan}: {markup.name!r} has the kind {markup.kind} and {len(markup.labels)} "
                     f"points, in other scans {first.kind} and {len(first.labels)}; draw it alike in all scans."
                 )
         return replace(
             self,
-            weights_hash=weights_hash,
-            model=model,
+            weights_hash=provenance.weights_hash,
+            model=provenance.model,
             landmarks=tuple(landmarks.values()),
             markups=tuple(markups.values()),
         )
@@ -272,10 +267,10 @@ class LandmarkSet:
         }
         others = [landmark.without(scan) for landmark in self.landmarks if landmark.name in marks]
         answers = self._match(others, embedding)
-        places = {
-            landmark.name: dict(zip(landmark.scans, answers[landmark.name].points_ras, strict=True))
-            for landmark in others
-        }
+        places = {}
+        for landmark in others:
+            points = answers[landmark.name].points_ras
+            places[landmark.name] = dict(zip(landmark.scans, points, strict=True))
         landmarks = []
         for landmark in self.landmarks:
             if landmark.name in marks:
@@ -291,16 +286,12 @@ class LandmarkSet:
         """
         self.check(embedding.provenance.weights_hash, embedding.provenance.model)
         answers = self._match(self.landmarks, embedding)
-        rows = [
-            combine(
-                answers[landmark.name],
-                landmark.weights,
-                landmark.error_factor,
-                landmark.unit_mm,
-            )
-            for landmark in self.landmarks
-        ]
-        return join_matches([replace(row, evidence=None) for row in rows])
+        rows = []
+        for landmark in self.landmarks:
+            examples = answers[landmark.name]
+            row = combine(examples, landmark.weights, landmark.error_factor, landmark.unit_mm)
+            rows.append(replace(row, evidence=None))
+        return join_matches(rows)
 
     def examples_in(
         self, embedding: EmbeddingMap, names: Iterable[str]
@@ -350,11 +341,13 @@ class LandmarkSet:
                 "a query of the landmark set is damaged; make the set again from its scans."
             ) from error
         (matches,) = match_query(query, [embedding])
-        starts = np.cumsum([0, *(len(landmark.examples) for landmark in landmarks)])
-        return {
-            landmark.name: matches[np.arange(first, last)]
-            for landmark, first, last in zip(landmarks, starts[:-1], starts[1:], strict=True)
-        }
+        answers = {}
+        first = 0
+        for landmark in landmarks:
+            last = first + len(landmark.examples)
+            answers[landmark.name] = matches[first:last]
+            first = last
+        return answers
 
     def check(self, weights_hash: str, model: str) -> None:
         """Raise MapError if the set was made with other weights, PointsError if it has no landmark."""
@@ -408,6 +401,30 @@ def read_landmark_set(path: str | Path) -> LandmarkSet:
     return LandmarkSet(weights_hash, model, landmarks, terms, markups)
 
 
+def _example(
+    embedding: EmbeddingMap, point_ras: np.ndarray, edges_ras: np.ndarray | None
+) -> LandmarkExample:
+    """Make an example of a landmark.
+
+    Args:
+        embedding: map of the scan.
+        point_ras: (3,) RAS mm.
+        edges_ras: (3, 3) edges of a plane or box, see `Drawing`; None for a point.
+    """
+    query = query_to_text(read_query(embedding, point_ras[None]))
+    edges: tuple[float, ...] = ()
+    if edges_ras is not None:
+        edges_body = vectors_to_body(embedding, point_ras, edges_ras)
+        edges = tuple(edges_body.round(3).ravel().tolist())
+    scan = embedding.provenance.scan_hash
+    return LandmarkExample(scan, tuple(point_ras.tolist()), query, edges=edges)
+
+
+def _lower_median(values: list[float]) -> float:
+    """Return the median, the lower of the two middle values; NaN without values."""
+    return sorted(values)[(len(values) - 1) // 2] if values else np.nan
+
+
 def _without(by_scan: dict[str, Any], scan: str) -> dict[str, Any]:
     return {name: value for name, value in by_scan.items() if name != scan}
 
@@ -422,17 +439,15 @@ def _exchanged_names(
         marks: name of each landmark -> its point (3,) in the scan.
         places: name of each landmark -> scan of each other example -> its answer (3,) in the scan.
     """
-    return {
-        scan: tuple(
-            name
-            for name, answers in places.items()
-            if scan in answers
-            and is_opposite(
-                place - answers[scan], marks[landmark.name] - marks[name], landmark.unit_mm
-            )
-        )
-        for scan, place in places[landmark.name].items()
-    }
+    exchanged = {}
+    for scan, place in places[landmark.name].items():
+        names = []
+        for name, answers in places.items():
+            way_mm = marks[landmark.name] - marks[name]
+            if scan in answers and is_opposite(place - answers[scan], way_mm, landmark.unit_mm):
+                names.append(name)
+        exchanged[scan] = tuple(names)
+    return exchanged
 
 
 def is_opposite(answers_mm: np.ndarray, marks_mm: np.ndarray, unit_mm: float) -> bool:

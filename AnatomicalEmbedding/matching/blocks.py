@@ -14,6 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -76,8 +77,10 @@ class Blocks:
     @classmethod
     def join(cls, parts: Sequence[Blocks]) -> Blocks:
         """Join the blocks of several templates into one."""
-        pairs = [(part.descriptors, part.in_body) for part in parts]
-        return cls(*map(torch.cat, zip(*pairs, strict=True)))
+        return cls(
+            torch.cat([part.descriptors for part in parts]),
+            torch.cat([part.in_body for part in parts]),
+        )
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,18 @@ class BlockAnswers:
     moved_mm: torch.Tensor
 
 
+class _Group(NamedTuple):
+    """Nodes that are compared with the target in one product (cells, nodes), and the cells of the box they reach."""
+
+    nodes: slice
+    cells: slice
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Number of cells, and of nodes."""
+        return self.cells.stop - self.cells.start, self.nodes.stop - self.nodes.start
+
+
 @cache
 class _Layout:
     """The places and displacements that are compared when a point is matched, for one size of local cells.
@@ -109,54 +124,57 @@ class _Layout:
     weights of all nodes in the choice of each of the a nodes; each row sums to 1. low, size: (3,) lowest corner and
     size of the box of target cells that is read. displacements: (d, 3) all compared displacements; k changes slowest.
     flat: (3,) bool, axes along which nothing moves: A in a film. shape: number of displacements along k, j and i.
-    Comments in the code explain `groups`, `cell` and `pick`.
+
+    groups: the nodes, ordered by k, in groups. cell: (m * d,) index in the box of the cell that a node reaches by a
+    displacement. pick: (m * d,) index of the similarity of node and cell in the list of all groups' products.
     """
 
     def __init__(self, local_mm: tuple[float, ...]) -> None:
-        self.mm = mm = torch.tensor(local_mm)
+        self.mm = torch.tensor(local_mm)
         thin = np.array(local_mm) <= _SEARCH_MM
         self.flat = torch.from_numpy(~thin)
+
         radius_mm = _NODE_MM + _BLOCK_MM
         node_reach = reach_of(radius_mm, np.array(local_mm) * _NODE_STEP) * thin
         nodes = box_offsets(node_reach) * _NODE_STEP
-        nodes = nodes[(nodes * mm).norm(dim=1) <= radius_mm]
-        self.nodes = nodes = nodes[nodes[:, 2].argsort(stable=True)]
-        self.dither = (
-            torch.arange(1, len(nodes) + 1)[:, None] * _DITHER % 1 - 0.5
-        ).float() * ~self.flat
-        place = nodes * mm
-        self.answering = torch.nonzero(place.norm(dim=1) <= _NODE_MM).flatten()
-        distance = torch.cdist(place[self.answering], place)
+        nodes = nodes[(nodes * self.mm).norm(dim=1) <= radius_mm]
+        self.nodes = nodes[nodes[:, 2].argsort(stable=True)]
+        dither = torch.arange(1, len(nodes) + 1)[:, None] * _DITHER % 1 - 0.5
+        self.dither = dither.float() * ~self.flat
+
+        nodes_mm = self.nodes * self.mm
+        self.answering = torch.nonzero(nodes_mm.norm(dim=1) <= _NODE_MM).flatten()
+        distance = torch.cdist(nodes_mm[self.answering], nodes_mm)
         block = torch.exp(-distance.square() / (2 * _BLOCK_SIGMA_MM**2)) * (distance <= _BLOCK_MM)
         self.block = block / block.sum(1, keepdim=True)
+
         reach = torch.from_numpy(reach_of(_SEARCH_MM, np.array(local_mm)) * thin)
         self.displacements = box_offsets(reach.flip(0)).flip(1)
         self.shape = (2 * reach + 1).flip(0).tolist()
-        self.low = nodes.amin(0) - reach
-        self.size = size = nodes.amax(0) + reach - self.low + 1
-        reached = nodes[:, None] + self.displacements - self.low
-        # (m, d): for each node and displacement, the number of the reached cell in the box
-        cells, _ = flat_index(reached, size.tolist()[::-1])
-        plane = int(size[0] * size[1])
-        # Each group of nodes (ordered by k) reaches some planes of the box only. `groups` has its first and last node
-        # and its first and last cell, both ends exclusive; `done` counts the products of the groups before.
-        self.groups = []
-        pick = torch.empty_like(cells)
-        done = 0
-        for members in torch.arange(len(nodes)).tensor_split(_GROUPS):
-            first = int(members[0])
-            last = int(members[-1]) + 1
-            begin = int(reached[members, :, 2].min()) * plane
-            end = (int(reached[members, :, 2].max()) + 1) * plane
-            # index of the similarity of node and reached cell in the flat list of all groups' (cells, nodes) products
-            pick[members] = (
-                done + (cells[members] - begin) * (last - first) + (members - first)[:, None]
+        self.low = self.nodes.amin(0) - reach
+        self.size = self.nodes.amax(0) + reach - self.low + 1
+        self.groups, self.cell, self.pick = self._products()
+
+    def _products(self) -> tuple[list[_Group], torch.Tensor, torch.Tensor]:
+        """Plan the products of descriptors of nodes and cells; returns `groups`, `cell` and `pick`."""
+        reached = self.nodes[:, None] + self.displacements - self.low
+        cell, _ = flat_index(reached, self.size.tolist()[::-1])
+        plane = int(self.size[0] * self.size[1])  # cells in a plane of the box
+        groups = []
+        pick = torch.empty_like(cell)
+        done = 0  # number of products in the groups before
+        for members in torch.arange(len(self.nodes)).tensor_split(_GROUPS):
+            planes = reached[members, :, 2]
+            group = _Group(
+                nodes=slice(int(members[0]), int(members[-1]) + 1),
+                cells=slice(int(planes.min()) * plane, (int(planes.max()) + 1) * plane),
             )
-            # nodes first to last - 1 reach cells begin to end - 1
-            self.groups.append((first, last, begin, end))
-            done += (end - begin) * (last - first)
-        self.cell = cells.flatten()
-        self.pick = pick.flatten()
+            row = cell[members] - group.cells.start
+            column = (members - group.nodes.start)[:, None]
+            pick[members] = done + row * len(members) + column
+            groups.append(group)
+            done += math.prod(group.size)
+        return groups, cell.flatten(), pick.flatten()
 
 
 def describe_blocks(template: EmbeddingMap, cells: torch.Tensor) -> Blocks:
@@ -184,13 +202,13 @@ def match_blocks(blocks: Blocks, rows: TargetRows, first_cells: torch.Tensor) ->
     first = to_parts(first_cells.double(), 2)
     answers = _in_parts(blocks, rows, first, first, layout)
     # an answer far from the first answer may lie at the border of the box: search again around the new answer
-    moved = torch.nonzero(answers.moved_mm > _AGAIN_MM).flatten()
-    if len(moved):
-        again = _in_parts(
-            blocks.select(moved), rows.select(moved), answers.cells[moved], first[moved], layout
+    far = torch.nonzero(answers.moved_mm > _AGAIN_MM).flatten()
+    if len(far):
+        second = _in_parts(
+            blocks.select(far), rows.select(far), answers.cells[far], first[far], layout
         )
-        for name, values in vars(again).items():
-            getattr(answers, name)[moved] = values
+        for name, values in vars(second).items():
+            getattr(answers, name)[far] = values
     return replace(answers, cells=to_cells(answers.cells, 2))
 
 
@@ -217,50 +235,68 @@ def _in_parts(
 
 def _match(
     blocks: Blocks, rows: TargetRows, centres: torch.Tensor, first: torch.Tensor, layout: _Layout
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+) -> tuple[torch.Tensor, ...]:
     """Match one batch of n points. Returns the fields of `BlockAnswers`, with cells in half cells.
 
     Shapes in the code: n points, m nodes of each, of which a choose a displacement, and d displacements. The arguments
     are those of `_in_parts`.
     """
     start = centres.round().long()
-    similarity, body = _similarities(blocks.descriptors, rows, start + layout.low, layout)
-    by_node = (len(start), len(layout.nodes), -1)  # (n, m, d)
-    # 1 if both the node and the cell that it reaches lie in the body
-    in_body = body.index_select(1, layout.cell).float().view(by_node) * blocks.in_body[..., None]
-    # weighted sums over the block of each node, (n, a, d): of the similarities, of what both scans show, and of what
-    # the template shows, (n, a, 1)
-    similarity = layout.block @ (similarity.view(by_node) * in_body)
-    share = layout.block @ in_body
+    # weighted sum over the block of each node of what the template shows, (n, a, 1)
     template_share = layout.block @ blocks.in_body[..., None].float()
-    # the mean similarity, lowered where the target does not show a part of the block
-    score = (1 + _UNSEEN) * similarity / (share + _UNSEEN * template_share).clamp_min(1e-6)
+    score = _scores(blocks, rows, start, template_share, layout)
     # along an axis without displacements, the answer stays at the first answer
     begin = torch.where(layout.flat, first, start)
-    away = (layout.displacements + (begin - first)[:, None]) * layout.mm
-    prior = _PRIOR_WEIGHT * away.square().sum(-1).float() / _PRIOR_MM**2
-    possible = in_body[:, layout.answering] > 0
-    score = score.masked_fill(~possible, -torch.inf)
+    away_mm = (layout.displacements + (begin - first)[:, None]) * layout.mm
+    prior = _PRIOR_WEIGHT * away_mm.square().sum(-1).float() / _PRIOR_MM**2
     best = (score - prior[:, None]).argmax(2)  # (n, a), the displacement that each node chooses
     # The prior prefers places near the first answer. It is used only to choose the cell; within the cell, it would
     # shift the answer towards the first answer.
     step_kji = peak_offsets(score.flatten(0, 1), best.flatten(), layout.shape)
     step = step_kji.flip(1).view(*best.shape, 3)
     # subtract the mean dither of the block, because the template was read at the dithered places
-    offset = (
-        layout.block @ (layout.dither * blocks.in_body[..., None]) / template_share.clamp_min(1e-6)
-    )
-    displaced = (layout.displacements[best] + step - offset) * layout.mm
-    answers = possible.any(2)  # (n, a), False for a node that reaches no cell of the body
-    peak = score.gather(2, best[..., None])[..., 0].masked_fill(~answers, 0.0)
-    place = (layout.nodes[layout.answering] * layout.mm).double()
-    nearness = torch.exp(-place.square().sum(1) / (2 * _FIT_SIGMA_MM**2))
+    dither = layout.block @ (layout.dither * blocks.in_body[..., None])
+    mean_dither = dither / template_share.clamp_min(1e-6)
+    displaced_mm = (layout.displacements[best] + step - mean_dither) * layout.mm
+
+    peak = score.gather(2, best[..., None])[..., 0]
+    answers = torch.isfinite(peak)  # (n, a), False for a node that reaches no cell of the body
+    peak = peak.masked_fill(~answers, 0.0)
+    place_mm = (layout.nodes[layout.answering] * layout.mm).double()
+    nearness = torch.exp(-place_mm.square().sum(1) / (2 * _FIT_SIGMA_MM**2))
     trust = nearness * peak.clamp_min(0.02).square() * answers
-    moved, spread = _agree(place, displaced.double(), trust.double())
+    moved_mm, spread_mm = _agree(place_mm, displaced_mm.double(), trust.double())
     # without any node that answers, the first answer stays
-    answer = torch.where(answers.any(1, keepdim=True), begin + moved / layout.mm, first)
-    mean = (peak * trust).sum(1) / trust.sum(1).clamp_min(1e-9)
-    return answer, mean, spread.float(), ((answer - first) * layout.mm).norm(dim=1).float()
+    answer = torch.where(answers.any(1, keepdim=True), begin + moved_mm / layout.mm, first)
+    similarity = (peak * trust).sum(1) / trust.sum(1).clamp_min(1e-9)
+    away_mm = ((answer - first) * layout.mm).norm(dim=1)
+    return answer, similarity, spread_mm.float(), away_mm.float()
+
+
+def _scores(
+    blocks: Blocks,
+    rows: TargetRows,
+    start: torch.Tensor,
+    template_share: torch.Tensor,
+    layout: _Layout,
+) -> torch.Tensor:
+    """Return the score of each displacement of each node, (n, a, d): the mean similarity over the node's block.
+
+    Where the target does not show a part of the block, the score is lower; where the node leaves the body, it is -inf.
+
+    Args:
+        blocks, rows: as in `_in_parts`.
+        start: (n, 3) half cells of the target around which the points are searched for.
+        template_share: (n, a, 1) weighted share of the block that the template shows.
+    """
+    similarity, body = _similarities(blocks.descriptors, rows, start + layout.low, layout)
+    by_node = (len(start), len(layout.nodes), -1)  # (n, m, d)
+    # 1 if both the node and the cell that it reaches lie in the body
+    in_body = body.index_select(1, layout.cell).float().view(by_node) * blocks.in_body[..., None]
+    similarity = layout.block @ (similarity.view(by_node) * in_body)
+    share = layout.block @ in_body
+    score = (1 + _UNSEEN) * similarity / (share + _UNSEEN * template_share).clamp_min(1e-6)
+    return score.masked_fill(in_body[:, layout.answering] == 0, -torch.inf)
 
 
 def _similarities(
@@ -276,34 +312,38 @@ def _similarities(
     # buffers are reused: allocating memory for each point takes longer than filling it
     box = torch.empty(*shape, length)
     # the product (cells, nodes) of each group is a part of one buffer, as `pick` expects
-    sizes = [(end - begin, last - first) for first, last, begin, end in layout.groups]
-    lengths = list(map(math.prod, sizes))
+    lengths = [math.prod(group.size) for group in layout.groups]
     buffer = torch.empty(sum(lengths))
-    products = [part.view(size) for part, size in zip(buffer.split(lengths), sizes, strict=True)]
+    products = [
+        part.view(group.size)
+        for part, group in zip(buffer.split(lengths), layout.groups, strict=True)
+    ]
     similarities = torch.empty(len(descriptors), len(layout.pick))
     body = torch.empty(len(descriptors), *shape, dtype=torch.bool)
-    batch = zip(rows, descriptors.transpose(1, 2), corners.tolist(), strict=True)
+    batch = zip(rows, descriptors.transpose(1, 2), corners.flip(1).tolist(), strict=True)
     for n, (target, nodes, corner) in enumerate(batch):
-        _copy_box(target.local_rows.view(*target.local_body.shape, length), corner[::-1], box)
-        _copy_box(target.local_body, corner[::-1], body[n])
+        _copy_box(target.local_rows.view(*target.local_body.shape, length), corner, box)
+        _copy_box(target.local_body, corner, body[n])
+        cells = box.flatten(0, 2)
         # the product nodes x cells would take three times as long as cells x nodes
-        for (first, last, begin, end), product in zip(layout.groups, products, strict=True):
-            torch.mm(box.flatten(0, 2)[begin:end], nodes[:, first:last], out=product)
+        for group, product in zip(layout.groups, products, strict=True):
+            torch.mm(cells[group.cells], nodes[:, group.nodes], out=product)
         torch.index_select(buffer, 0, layout.pick, out=similarities[n])
     return similarities, body.flatten(1)
 
 
 def _copy_box(grid: torch.Tensor, corner: list[int], box: torch.Tensor) -> None:
     """Fill `box` (k, j, i, ...) with the part of `grid` that begins at `corner` (k, j, i); outside `grid`, with 0."""
-    # a slice ends at the grid's end, but a negative index would count from the end
-    inside = (slice(max(k, 0), max(k + n, 0)) for k, n in zip(corner, box.shape, strict=False))
-    part = grid[tuple(inside)]
+    in_grid, in_box = [], []
+    for first, grid_size, box_size in zip(corner, grid.shape, box.shape, strict=False):
+        low = max(first, 0)
+        high = max(min(first + box_size, grid_size), low)
+        in_grid.append(slice(low, high))
+        in_box.append(slice(low - first, high - first))
+    part = grid[tuple(in_grid)]
     if part.shape != box.shape:
         box.zero_()
-        before = [max(-k, 0) for k in corner]  # cells of the box before the grid's first cell
-        filled = (slice(k, k + n) for k, n in zip(before, part.shape, strict=False))
-        box = box[tuple(filled)]
-    box.copy_(part)
+    box[tuple(in_box)] = part
 
 
 def _agree(
@@ -314,14 +354,12 @@ def _agree(
     place: (a, 3) mm, from the point to the places. displaced: (n, a, 3) mm, displacements of the places. trust: (n, a)
     weights. Returns the displacements (n, 3) of the points and the root mean square errors (n,) of the fits, in mm.
     """
-    design = torch.cat([place, torch.ones(len(place), 1, dtype=place.dtype)], dim=1)
+    design = torch.cat([place, torch.ones_like(place[:, :1])], dim=1)
     damping = torch.diag(torch.tensor([_SLOPE_PRIOR] * 3 + [1e-9], dtype=place.dtype))
     weight = trust
     for _ in range(_FIT_ROUNDS):
-        weighted = design * weight[..., None]
-        fit = torch.linalg.solve(
-            weighted.transpose(1, 2) @ design + damping, weighted.transpose(1, 2) @ displaced
-        )
+        weighted = (design * weight[..., None]).transpose(1, 2)
+        fit = torch.linalg.solve(weighted @ design + damping, weighted @ displaced)
         error = (displaced - design @ fit).norm(dim=2)
         # the median error of the places that count, at least _FIT_KNEE_MM
         median = error.masked_fill(trust == 0, torch.nan).nanmedian(1, keepdim=True).values

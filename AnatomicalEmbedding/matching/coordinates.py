@@ -76,15 +76,17 @@ def _step(query: torch.Tensor, start: torch.Tensor, rows: TargetRows) -> Coordin
     coordinate hardly changes. The moved places lie in the body.
     """
     fit = fit_around(rows, start)
-    square = fit.slope.transpose(1, 2) @ fit.slope
+    transposed = fit.slope.transpose(1, 2)
+    square = transposed @ fit.slope
     ridge = _RIDGE * square.diagonal(dim1=1, dim2=2).mean(1) + 1e-12
     damped = square + ridge[:, None, None] * torch.eye(3, dtype=torch.double)
     difference = query - fit.value
-    move = torch.linalg.solve(damped, (fit.slope.transpose(1, 2) @ difference[..., None]))[..., 0]
+    move_mm = torch.linalg.solve(damped, transposed @ difference[..., None])[..., 0]
     farthest_mm = _MAX_MOVE_MM * rows.maps[0].unit_mm
-    move = move * (farthest_mm / move.norm(dim=1, keepdim=True).clamp_min(farthest_mm))
-    place = rows.apply(into_body, start + move / rows.cell_mm)
-    residual = difference - (fit.slope @ ((place - start) * rows.cell_mm)[..., None])[..., 0]
+    move_mm = move_mm * (farthest_mm / move_mm.norm(dim=1, keepdim=True).clamp_min(farthest_mm))
+    place = rows.apply(into_body, start + move_mm / rows.cell_mm)
+    moved_mm = (place - start) * rows.cell_mm
+    residual = difference - (fit.slope @ moved_mm[..., None])[..., 0]
     return CoordinateAnswers(place, residual.norm(dim=1), torch.linalg.det(fit.slope))
 
 

@@ -77,10 +77,9 @@ def _peak_near(
     best = score.argmax(1)
     row = torch.arange(len(query))
     places = around[row, best] + peak_offsets(score, best, (2 * reach + 1).tolist())
-    lost = ~inside.any(1)  # no body in the box: the first answer stays
-    return torch.where(lost[:, None], first, places.double()), similarity[row, best].masked_fill(
-        lost, 0.0
-    )
+    lost = ~inside.any(1)
+    places = torch.where(lost[:, None], first, places.double())
+    return places, similarity[row, best].masked_fill(lost, 0.0)
 
 
 def _similarity(

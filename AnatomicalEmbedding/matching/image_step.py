@@ -48,9 +48,9 @@ class _Layout:
     def __init__(self, voxel_mm: tuple[float, ...]) -> None:
         mm = torch.tensor(voxel_mm)
         self.moves = _ball(mm, _SEARCH_MM)
-        every = _ball(mm, _WINDOW_MM)
+        window = _ball(mm, _WINDOW_MM)
         # half of the voxels suffice, in half of the time
-        self.window = every[every.sum(1) % 2 == 0]
+        self.window = window[window.sum(1) % 2 == 0]
         square = (self.window * mm).square().sum(1)
         self.weight = torch.exp(-square / (2 * _SIGMA_MM**2))
         self.weight /= self.weight.sum()
@@ -69,8 +69,8 @@ class _Layout:
 
 def _ball(mm: torch.Tensor, radius_mm: float) -> torch.Tensor:
     """Return the offsets (n, 3), voxels i, j, k, of the voxels in a ball. mm: (3,) size of a voxel."""
-    every = box_offsets(reach_of(radius_mm, mm.numpy()))
-    return every[(every * mm).norm(dim=1) <= radius_mm]
+    offsets = box_offsets(reach_of(radius_mm, mm.numpy()))
+    return offsets[(offsets * mm).norm(dim=1) <= radius_mm]
 
 
 def read_windows(template: EmbeddingMap, cells: torch.Tensor) -> torch.Tensor:
@@ -96,26 +96,35 @@ def sharpen(windows: torch.Tensor, rows: TargetRows, cells: torch.Tensor) -> tor
     """
     voxels_per_cell = rows.maps[0].voxels_per_cell
     layout = _Layout(rows.maps[0].part_mm(voxels_per_cell))
+    correlation = _correlations(windows, rows, cells, layout)
+    score = correlation - layout.cost  # (n, d)
+    best = score.argmax(1)
+    row = torch.arange(len(best))
+    competitor = score.masked_fill(~layout.far[best], -torch.inf).amax(1)
+    lead = score[row, best] - competitor
+    # (n,): the share of the move that the answer makes
+    share = ((lead - _UNCLEAR) / (_CLEAR - _UNCLEAR)).clamp(0, 1)
+    share = share * (correlation[row, best] >= _ALIKE)
+    # the peak is located between voxels in a grid that has all moves, and -inf elsewhere
+    score_grid = torch.full((len(best), math.prod(layout.shape)), -torch.inf)
+    score_grid[:, layout.place] = score
+    move = layout.moves[best] + peak_offsets(score_grid, layout.place[best], layout.shape)
+    return cells + (move * share[:, None]).double() / voxels_per_cell
+
+
+def _correlations(
+    windows: torch.Tensor, rows: TargetRows, cells: torch.Tensor, layout: _Layout
+) -> torch.Tensor:
+    """Return the correlations of n windows with the target at d moves, (n, d). Arguments: see `sharpen`."""
     correlation = torch.empty(len(cells), len(layout.moves))
     values = torch.empty(len(layout.cell))
     for n, (target, window, cell) in enumerate(zip(rows, windows, cells.split(1), strict=True)):
         torch.index_select(_read(target, cell, layout.box)[0], 0, layout.cell, out=values)
         moved = values.view(len(layout.moves), -1)  # (d, m): the window at each move
         product, mean = (moved @ torch.stack([window, layout.weight], dim=1)).unbind(1)
-        spread = moved.square() @ layout.weight - mean.square()
-        correlation[n] = product / (spread.clamp_min(0) + _FLAT).sqrt()
-    judged = correlation - layout.cost  # (n, d)
-    best = judged.argmax(1)
-    row = torch.arange(len(best))
-    # (n,): the best move that is far from the best one; then the share of the move that the answer makes, 0 to 1
-    competitor = judged.masked_fill(~layout.far[best], -torch.inf).amax(1)
-    clear = ((judged[row, best] - competitor - _UNCLEAR) / (_CLEAR - _UNCLEAR)).clamp(0, 1)
-    clear = clear * (correlation[row, best] >= _ALIKE)
-    # the peak is located between voxels in a grid that has all moves, and -inf elsewhere
-    in_box = torch.full((len(best), math.prod(layout.shape)), -torch.inf)
-    in_box[:, layout.place] = judged
-    move = layout.moves[best] + peak_offsets(in_box, layout.place[best], layout.shape)
-    return cells + (move * clear[:, None]).double() / voxels_per_cell
+        variance = moved.square() @ layout.weight - mean.square()
+        correlation[n] = product / (variance.clamp_min(0) + _FLAT).sqrt()
+    return correlation
 
 
 def _read(embedding: EmbeddingMap, cells: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:

@@ -71,17 +71,19 @@ def fit_around(rows: TargetRows, cells: torch.Tensor, radius_mm: float = _RADIUS
     radius_mm *= rows.maps[0].unit_mm
     cells = cells.double()
     sigma_mm = radius_mm * _SIGMA_MM / _RADIUS_MM
-    around = cells.round().long()[:, None] + box_offsets(reach_of(radius_mm, rows.maps[0].cell_mm))
+    offsets = box_offsets(reach_of(radius_mm, rows.maps[0].cell_mm))
+    around = cells.round().long()[:, None] + offsets  # (n, m, 3)
     values = rows.apply(_coordinates_and_body, around).double()
-    distance_mm = (around - cells[:, None]) * rows.cell_mm
-    weight = torch.exp(-distance_mm.square().sum(-1) / (2 * sigma_mm**2)) * values[..., 3]
-    design = torch.cat([distance_mm, torch.ones_like(distance_mm[..., :1])], dim=-1)
+    coordinates = values[..., :3]
+    in_body = values[..., 3]
+    offset_mm = (around - cells[:, None]) * rows.cell_mm
+    weight = torch.exp(-offset_mm.square().sum(-1) / (2 * sigma_mm**2)) * in_body
+    design = torch.cat([offset_mm, torch.ones_like(offset_mm[..., :1])], dim=-1)
     weighted = (design * weight[..., None]).transpose(1, 2)
     # Across one plane of cells (a film; the last cells of a scan), the coordinate changes by 1 mm per mm.
     prior = torch.diag(torch.tensor([_SLOPE_PRIOR] * 3 + [_VALUE_PRIOR], dtype=torch.double))
-    solution = torch.linalg.solve(
-        weighted @ design + prior, weighted @ values[..., :3] + prior[:, :3]
-    )  # (n, 4, 3)
+    right = weighted @ coordinates + prior[:, :3]
+    solution = torch.linalg.solve(weighted @ design + prior, right)  # (n, 4, 3)
     return LocalAffine(solution[:, 3], solution[:, :3].transpose(1, 2), weight.sum(1) > _ENOUGH)
 
 

@@ -13,10 +13,11 @@ import numpy as np
 import torch
 
 from ..embedding.calibration import Calibration
-from ..embedding.map import EmbeddingMap, as_points
+from ..embedding.map import EmbeddingMap
 from ..embedding.spine_reading import spine_ends
 from ..errors import AnatomicalEmbeddingError, MapError
 from ..scan.geometry import LPS_FROM_RAS, transform_points
+from ..scan.points import as_points
 from ..spine.average import near_spine
 from ..spine.comparison import PointLevels, read_candidates, read_levels
 from . import EFFORTS, descriptors
@@ -98,19 +99,17 @@ class Matches:
 
         The expected error of an absent point is also None.
         """
-        columns = [
-            *self.points_ras.T,
-            self.status,
-            self.expected_error_mm,
-            self.probability,
-            self.score,
-            self.levels,
-        ]
-        values = [[None] * len(self) if column is None else column.tolist() for column in columns]
-        rows = [dict(zip(COLUMNS, row, strict=True)) for row in zip(*values, strict=True)]
-        return [
-            row | {"expected_error_mm": None} if row["status"] == ABSENT else row for row in rows
-        ]
+        columns = dict(zip("ras", self.points_ras.T, strict=True)) | vars(self)
+        rows: list[dict[str, Any]] = [{} for _ in range(len(self))]
+        for name in COLUMNS:
+            column = columns[name]
+            values = [None] * len(self) if column is None else column.tolist()
+            for row, value in zip(rows, values, strict=True):
+                row[name] = value
+        for row in rows:
+            if row["status"] == ABSENT:
+                row["expected_error_mm"] = None
+        return rows
 
 
 def match(
@@ -149,16 +148,14 @@ def match_all(
     """
     _check(effort, targets, template.provenance.weights_hash)
     points_ras = as_points(points_ras)
-    # memory limits points x targets of a batch: `size` points in `together` targets
-    size = max(1, min(len(points_ras), _BATCH_POINTS))
-    together = max(1, _BATCH_POINTS // size)
+    # memory limits points x targets of a batch
+    points_at_once = max(1, min(len(points_ras), _BATCH_POINTS))
+    targets_at_once = max(1, _BATCH_POINTS // points_at_once)
+    batches = np.split(points_ras, range(points_at_once, len(points_ras), points_at_once))
     matches = []
-    for first in range(0, len(targets), together):
-        group = targets[first : first + together]
-        parts = [
-            _match(template, part, group, effort)
-            for part in np.split(points_ras, range(size, len(points_ras), size))
-        ]
+    for first in range(0, len(targets), targets_at_once):
+        group = targets[first : first + targets_at_once]
+        parts = [_match(template, batch, group, effort) for batch in batches]
         matches += [join_matches(target_parts) for target_parts in zip(*parts, strict=True)]
     return matches
 
@@ -219,23 +216,25 @@ def _answers(
         calibration: of the weights; None leaves out status, errors and probabilities.
         windows: (n, m), from `read_windows`; None if no images are compared.
     """
-    rows = TargetRows.each(targets, len(query.coordinates))
+    count = len(query.coordinates)
+    rows = TargetRows.each(targets, count)
     # the evidence is that of the answers before the images are compared
-    cells, score, table = _find(query, rows, effort)
+    cells, similarity, evidence = _find(query, rows, effort)
     if windows is not None:
         cells = rows.apply(into_body, sharpen(windows.repeat(len(targets), 1), rows, cells))
-    parts = zip(targets, cells.split(rows.counts), strict=True)
-    places = np.concatenate(
-        [transform_points(target.cell_to_ras, part.numpy()) for target, part in parts]
+    points_ras = np.concatenate(
+        [
+            transform_points(target.cell_to_ras, part.numpy())
+            for target, part in zip(targets, cells.split(count), strict=True)
+        ]
     )
-    columns = {"points_ras": places, "score": score.clamp(0, 1).double().numpy(), "evidence": table}
-    columns["levels"] = _levels(query, places, columns["score"], table[:, PLACE], targets, effort)
-    columns |= judge(table, calibration, effort, targets[0].unit_mm)
-    if "status" in columns:
-        columns["status"] = at_most_uncertain(columns["status"], columns["levels"] != "")
-    in_all_targets = Matches(**columns)
-    count = len(query.coordinates)
-    return [in_all_targets[n : n + count] for n in range(0, len(in_all_targets), count)]
+    score = similarity.clamp(0, 1).double().numpy()
+    levels = _levels(query, points_ras, score, evidence[:, PLACE], targets, effort)
+    judged = judge(evidence, calibration, effort, targets[0].unit_mm)
+    if judged:
+        judged["status"] = at_most_uncertain(judged["status"], levels != "")
+    matches = Matches(points_ras, score, evidence=evidence, levels=levels, **judged)
+    return [matches[n : n + count] for n in range(0, len(matches), count)]
 
 
 def _find(
@@ -288,27 +287,24 @@ def _levels(
         score: (n,) their similarities.
         coordinates: (n, 3) their body coordinates.
     """
-    texts = np.full(len(score), "", dtype="<U10")
+    no_levels = np.full(len(score), "", dtype="<U10")
     if not targets[0].provenance.metric:
-        return texts
+        return no_levels
     is_doubtful = near_spine(coordinates)
     if effort == "standard":
         is_doubtful &= score < SAME_TISSUE
     if not is_doubtful.any():
-        return texts
-    places, bodies = (np.split(values, len(targets)) for values in (points_ras, coordinates))
-    parts = list(zip(targets, places, bodies, strict=True))  # one for each target
+        return no_levels
+    levels, candidates = [], []  # of the answers in each target
+    points_of_target = np.split(points_ras, len(targets))
+    coordinates_of_target = np.split(coordinates, len(targets))
+    for target, points, body in zip(targets, points_of_target, coordinates_of_target, strict=True):
+        levels.append(read_levels(target.spine, spine_ends(target), points))
+        candidates.append(read_candidates(target.spine, points, body))
     if query.levels is not None:
-        levels = [
-            read_levels(target.spine, spine_ends(target), points) for target, points, _ in parts
-        ]
-        is_doubtful &= ~PointLevels.join([query.levels] * len(levels)).agree(
-            PointLevels.join(levels)
-        )
-    if is_doubtful.any():
-        candidates = [read_candidates(target.spine, points, body) for target, points, body in parts]
-        texts[is_doubtful] = np.concatenate(candidates)[is_doubtful]
-    return texts
+        template_levels = PointLevels.join([query.levels] * len(targets))
+        is_doubtful &= ~template_levels.agree(PointLevels.join(levels))
+    return np.where(is_doubtful, np.concatenate(candidates), no_levels)
 
 
 def _check(effort: str, targets: Sequence[EmbeddingMap], weights_hash: str) -> None:

@@ -1,7 +1,6 @@
 """A query: all values of a template at given points that are needed to find the points in other scans."""
 
 import base64
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -133,16 +132,10 @@ def join_queries(parts: list[Query]) -> Query:
             "only some examples have descriptors; make all examples again with the same effort."
         )
 
-    def joined(name: str, join: Callable[[list], Any] = torch.cat) -> Any:
+    joins = {"blocks": Blocks.join, "levels": PointLevels.join}
+    joined: dict[str, Any] = {}
+    for name in ("coordinates", "sizes", "descriptors", "blocks", "levels", "windows"):
         values = [getattr(part, name) for part in parts]
-        return None if any(value is None for value in values) else join(values)
-
-    return Query(
-        parts[0].weights_hash,
-        joined("coordinates"),
-        joined("sizes"),
-        joined("descriptors"),
-        joined("blocks", Blocks.join),
-        joined("levels", PointLevels.join),
-        joined("windows"),
-    )
+        if all(value is not None for value in values):
+            joined[name] = joins.get(name, torch.cat)(values)
+    return Query(parts[0].weights_hash, **joined)

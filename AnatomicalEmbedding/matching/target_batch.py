@@ -47,8 +47,10 @@ class TargetRows:
         """
         rows_of_maps = zip(*(values.split(self.counts) for values in tensors), strict=True)
         calls = list(zip(self.maps, rows_of_maps, strict=True))
-        calls = [(embedding, rows) for embedding, rows in calls if len(rows[0])] or calls[:1]
-        results: list[Any] = [function(embedding, *rows) for embedding, rows in calls]
+        calls_with_rows = [(embedding, rows) for embedding, rows in calls if len(rows[0])]
+        results: list[Any] = [
+            function(embedding, *rows) for embedding, rows in calls_with_rows or calls[:1]
+        ]
         if isinstance(results[0], tuple):
             joined: Any = tuple(torch.cat(values) for values in zip(*results, strict=True))
             return joined
@@ -56,10 +58,9 @@ class TargetRows:
 
     def select(self, index: torch.Tensor) -> TargetRows:
         """Return a batch of the rows with the numbers in `index`. The numbers must be ascending."""
-        ends = torch.tensor(self.counts).cumsum(0)
-        # for each map, how many numbers of `index` belong to it or to a map before
-        chosen = torch.searchsorted(index, ends)
-        return TargetRows(self.maps, tuple(chosen.diff(prepend=chosen.new_zeros(1)).tolist()))
+        map_of_row = torch.arange(len(self.maps)).repeat_interleave(torch.tensor(self.counts))
+        counts = map_of_row[index].bincount(minlength=len(self.maps))
+        return TargetRows(self.maps, tuple(counts.tolist()))
 
     def __iter__(self) -> Iterator[EmbeddingMap]:
         for embedding, count in zip(self.maps, self.counts, strict=True):

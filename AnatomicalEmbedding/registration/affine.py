@@ -75,11 +75,14 @@ def match_grid(
     Raises MapError if the maps were made with different weights, or if a scan shows no body.
     """
     fixed.check_body()
-    depth = _depth_mm(fixed)
     for step in steps_mm:
-        lattice, index, points, points_depth = _grid(fixed, depth, step)
-        if len(points) >= _ENOUGH:
+        lattice, in_body = _grid(fixed, step)
+        if in_body.sum() >= _ENOUGH:
             break
+    points = lattice.points_ras()[in_body.ravel()]
+    index = np.argwhere(in_body)[:, ::-1]
+    i, j, k = np.rint(transform_points(fixed.ras_to_cell, points)).astype(int).T
+    depth_mm = _depth_mm(fixed)[k, j, i]
     matches = match(fixed, points, moving)
     chosen, trust = _trust(matches)
     height_known = np.full(len(points), True) if matches.status is None else matches.levels == ""
@@ -93,7 +96,7 @@ def match_grid(
         points[chosen],
         matches.points_ras[chosen],
         trust[chosen],
-        points_depth[chosen],
+        depth_mm[chosen],
         len(points),
         alike,
         height_known[chosen],
@@ -122,11 +125,8 @@ def fit_affine(matches: GridMatches, kind: str = AFFINE) -> np.ndarray:
             f"only {height_known.sum()} of {matches.tried} points of the fixed scan were found in the moving scan; "
             "choose two scans that have more of the body in common."
         )
-    fit = _rigid(
-        matches.fixed_ras[height_known],
-        matches.moving_ras[height_known],
-        matches.depth_mm[height_known],
-    )
+    columns = (matches.fixed_ras, matches.moving_ras, matches.depth_mm)
+    fit = _rigid(*(column[height_known] for column in columns))
     goal = matches.moving_ras.copy()
     for _ in range(_ROUNDS):
         moved = transform_points(fit, matches.fixed_ras)
@@ -142,17 +142,13 @@ def fit_affine(matches: GridMatches, kind: str = AFFINE) -> np.ndarray:
     return fit
 
 
-def _grid(
-    fixed: EmbeddingMap, depth: np.ndarray, step_mm: float
-) -> tuple[Lattice, np.ndarray, np.ndarray, np.ndarray]:
-    """Return a lattice, and for its n points in the body: indices (n, 3), RAS mm (n, 3), depth in the body (n,) mm."""
+def _grid(fixed: EmbeddingMap, step_mm: float) -> tuple[Lattice, np.ndarray]:
+    """Return a lattice over the body, and (k, j, i) bool, whether each of its points lies in the body and the scan."""
     low, high = fixed.body_bounds_ras
     lattice = Lattice.within(low, high, step_mm)
     points = lattice.points_ras()
-    usable = fixed.in_body(points) & fixed.contains(points)
-    index = np.column_stack(np.unravel_index(np.flatnonzero(usable), lattice.shape)[::-1])
-    i, j, k = np.rint(transform_points(fixed.ras_to_cell, points[usable])).astype(int).T
-    return lattice, index, points[usable], depth[k, j, i]
+    in_body = fixed.in_body(points) & fixed.contains(points)
+    return lattice, in_body.reshape(lattice.shape)
 
 
 def _depth_mm(fixed: EmbeddingMap) -> np.ndarray:
@@ -194,8 +190,10 @@ def _moments(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the weighted means of source and target, (2, 3); and the (3, 3) covariance of target (rows) and source."""
     weight = weight / weight.sum()
-    middles = np.stack([weight @ source, weight @ target])
-    return middles, ((target - middles[1]) * weight[:, None]).T @ (source - middles[0])
+    source_middle = weight @ source
+    target_middle = weight @ target
+    weighted = (target - target_middle) * weight[:, None]
+    return np.stack([source_middle, target_middle]), weighted.T @ (source - source_middle)
 
 
 def _turn(spread: np.ndarray) -> np.ndarray:

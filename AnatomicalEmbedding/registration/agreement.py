@@ -111,28 +111,23 @@ def evidence_at_nodes(fixed: Picture, moving: Picture, nodes: Places) -> torch.T
         fixed, moving: the two scans.
         nodes: the places of the fixed scan's nodes in the moving scan.
     """
-    places = F.interpolate(
-        nodes.places[None], scale_factor=_POOLED, mode="trilinear", align_corners=False
-    )[0]
-    low, spacing, size = (
-        torch.tensor(triple).view(3, 1, 1, 1)
-        for triple in (moving.points.origin_ras, moving.points.spacing_mm, moving.points.size)
-    )
-    index = (places - low) / spacing
-    inside = ((index >= -0.5) & (index <= size - 0.5)).all(0)
+    places = F.interpolate(nodes.places[None], scale_factor=_POOLED, mode="trilinear")[0]
+    inside = moving.points.contains(places)
     # both images at the points of the fixed scan; beyond the moving scan, no difference
     a = fixed.hu
     b = torch.where(inside, read_at(moving.hu[None], moving.points, places)[0], fixed.hu)
     products = torch.stack([a, b, a * a, b * b, a * b, inside.float()])
     # their means in the small window and in the wide window, at the nodes
     small = F.avg_pool3d(windowed(products[None]), _POOLED)
-    wide = windowed(small)[0]
-    small = small[0]
-    change, wide_change = ((means[1] - means[0]) / 100 for means in (small, wide))
+    (wide,) = windowed(small)
+    (small,) = small
     # half the log of the variance is the log of the standard deviation
     texture = (small[2] - small[0].square()).clamp_min(1.0).log10() / 2
-    values = (_correlation(small), _correlation(wide), texture, change - wide_change)
-    return torch.stack([*values, *nodes.doubts, 1 - small[5]])
+    odd = (small[1] - small[0]) / 100 - (wide[1] - wide[0]) / 100
+    beyond = 1 - small[5]
+    return torch.stack(
+        [_correlation(small), _correlation(wide), texture, odd, *nodes.doubts, beyond]
+    )
 
 
 def _correlation(moments: torch.Tensor) -> torch.Tensor:
@@ -163,33 +158,32 @@ def measure(
     Args:
         matches, evidence, pictures, nodes: of both directions; the evidence belongs to the answers `nodes`.
     """
-    # masks of the nodes (k, j, i) of each direction: nodes that count, and those of them in compact bone
-    compared = [
-        picture.body & (values[_BEYOND] < _MOST_BEYOND) & (values[_TEXTURE] > _LEAST_TEXTURE)
-        for values, picture in zip(evidence, pictures, strict=True)
-    ]
-    bones = [
-        counted & (F.avg_pool3d(picture.hu[None, None], _POOLED)[0, 0] > _BONE_HU)
-        for counted, picture in zip(compared, pictures, strict=True)
-    ]
-    if sum(map(torch.count_nonzero, compared)) < _FEWEST_NODES:
+    # of each direction: values at the nodes that count, and at those of them in compact bone
+    similarity, bone_similarity, bones = [], [], []
+    for values, picture in zip(evidence, pictures, strict=True):
+        is_shown = (values[_BEYOND] < _MOST_BEYOND) & (values[_TEXTURE] > _LEAST_TEXTURE)
+        compared = picture.body & is_shown
+        bone = compared & (F.avg_pool3d(picture.hu[None, None], _POOLED)[0, 0] > _BONE_HU)
+        similarity.append(values[_SIMILARITY][compared])
+        bone_similarity.append(values[_SIMILARITY][bone])
+        bones.append(bone)
+    if sum(map(len, similarity)) < _FEWEST_NODES:
         raise _refusal("they have too little of the body in common")
-
-    def similarity(masks: Sequence[torch.Tensor]) -> float:
-        """Return the median similarity at the nodes in a mask for each direction."""
-        values = [value[_SIMILARITY][mask] for value, mask in zip(evidence, masks, strict=True)]
-        return float(torch.cat(values).median())
-
     measures = {
         "alike": max(direction.alike for direction in matches),
-        "similarity": similarity(compared),
+        "similarity": _median(similarity),
     }
-    if sum(map(torch.count_nonzero, bones)) >= _FEWEST_IN_BONE:
-        # (small, wide) of each direction -> both directions of small, and of wide
-        stretches = zip(*map(_stretches, nodes, bones), strict=True)
-        stretch, wide = (float(torch.cat(directions).median()) for directions in stretches)
-        measures |= {"bone_similarity": similarity(bones), "stretch": stretch, "wide_stretch": wide}
+    if sum(map(len, bone_similarity)) >= _FEWEST_IN_BONE:
+        stretch, wide_stretch = zip(*map(_stretches, nodes, bones), strict=True)
+        measures["bone_similarity"] = _median(bone_similarity)
+        measures["stretch"] = _median(stretch)
+        measures["wide_stretch"] = _median(wide_stretch)
     return measures
+
+
+def _median(values: Sequence[torch.Tensor]) -> float:
+    """Return the median of the values of both directions."""
+    return float(torch.cat(list(values)).median())
 
 
 def support(measured: Mapping[str, float]) -> float:
@@ -221,15 +215,16 @@ def _stretches(places: Places, bone: torch.Tensor) -> tuple[torch.Tensor, torch.
             for axis, mm in enumerate(places.lattice.spacing_mm)
         ]
     )
-    counted = bone.float()[None]
-    mean = windowed(torch.cat([slopes * counted, counted])[None])[0]
+    weight = bone.float()[None]
+    mean = windowed(torch.cat([slopes * weight, weight])[None])[0]
     around = mean[:-1] / mean[-1:].clamp_min(1e-6)  # means over the bone in the window
-    # singular values of a Jacobian: by which factors it stretches, the largest first
-    small, wide = (
-        torch.linalg.svdvals(jacobians[:, bone].T.reshape(-1, 3, 3))
-        for jacobians in (slopes, around)
-    )
-    return small[:, 0] - small[:, 2], wide[:, 0] - wide[:, 2]
+    stretches = []
+    for jacobians in (slopes, around):
+        # singular values: by which factors a Jacobian stretches, the largest first
+        factors = torch.linalg.svdvals(jacobians[:, bone].T.reshape(-1, 3, 3))
+        stretches.append(factors[:, 0] - factors[:, 2])
+    small, wide = stretches
+    return small, wide
 
 
 def _refusal(reason: str) -> NotSamePatientError:

@@ -19,7 +19,7 @@ import torch
 
 from ..embedding.calibration import SUFFIX, Calibration
 from ..embedding.grid_reading import read_rows, rows_of
-from ..embedding.map import EmbeddingMap, as_points, check_inside
+from ..embedding.map import EmbeddingMap, check_inside
 from ..embedding.map_file import check_matrices
 from ..embedding.tensor_files import (
     DAMAGED,
@@ -34,6 +34,7 @@ from ..matching.match import Matches
 from ..matching.status import ABSENT, UNCERTAIN, decide
 from ..resources import resource
 from ..scan.geometry import in_grid, mm_to_sides, transform_points
+from ..scan.points import as_points
 from ..scan.volume import Volume
 from . import BY_REGISTRATION
 from .affine import match_grid
@@ -157,21 +158,30 @@ class Correspondence:
         score = np.clip(evidence[:, EVIDENCE.index("similarity")], 0, 1)
         if not len(places):
             return Matches(places, score)
-        # the columns of the forest: three probabilities and an error in mm
-        predictions = calibration().forests[FOREST].predict(evidence)
         outside = evidence[:, EVIDENCE.index("edge")] < 0
-        shares = np.where(outside, 0.0, predictions[:, :3].T)
+        # the columns of the forest: three probabilities and an error in mm
+        predictions = calibration().forests[FOREST].predict(evidence).T
+        shares = np.where(outside, 0.0, predictions[:3])
         present = shares[0]
-        expected = _REAL * predictions[:, 3] / np.maximum(present, _LEAST_PRESENT)
-        expected = expected + self._unknown_mm(points, present)
+        expected_mm = _REAL * predictions[3] / np.maximum(present, _LEAST_PRESENT)
+        expected_mm = expected_mm + self._unknown_mm(points, present)
         # the forest saw more changed tissue than usual scans have: make it rarer (Bayes' rule)
         rare = 1 / (present + (1 - present) * _RARE)
-        stated, within, near_20 = np.clip(shares * rare, 1 - _HIGHEST, _HIGHEST)
-        levels = np.full(len(places), "", dtype="<U10")
-        status = decide(present, expected)
+        stated, within_10, within_20 = np.clip(shares * rare, 1 - _HIGHEST, _HIGHEST)
+        status = decide(present, expected_mm)
         # the target shows the place, but its tissue has changed
         status[(status == ABSENT) & ~outside] = UNCERTAIN
-        return Matches(places, score, status, expected, within, near_20, stated, evidence, levels)
+        return Matches(
+            places,
+            score,
+            status,
+            expected_mm,
+            within_10,
+            within_20,
+            stated,
+            evidence,
+            levels=np.full(len(places), "", dtype="<U10"),
+        )
 
     def _unknown_mm(self, points_ras: np.ndarray, present: np.ndarray) -> np.ndarray:
         """Estimate what is not known about points (N, 3) RAS mm in changed tissue, (N,) mm, from their depth in it.
@@ -184,14 +194,14 @@ class Correspondence:
         if not len(changed):
             return unknown
         # chance that the tissue has changed from the point out to the shell
-        lost = 1 - present[changed]
-        unknown[changed] = lost * _SHELL_MM
+        all_changed = 1 - present[changed]
+        unknown[changed] = all_changed * _SHELL_MM
         for shell in range(1, _SHELLS + 1):
             around = points_ras[changed, None] + _AROUND * (shell * _SHELL_MM)
             _, evidence = self._answers(around.reshape(-1, 3))
-            unchanged = calibration().forests[FOREST].predict(evidence)[:, 0]
-            lost *= 1 - unchanged.reshape(len(changed), -1).mean(axis=1)
-            unknown[changed] += lost * _SHELL_MM
+            present_around = calibration().forests[FOREST].predict(evidence)[:, 0]
+            all_changed *= 1 - present_around.reshape(len(changed), -1).mean(axis=1)
+            unknown[changed] += all_changed * _SHELL_MM
         return _DEPTH * unknown
 
     def _answers(self, points_ras: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -232,9 +242,9 @@ class Correspondence:
         """Read a file written by `save`. Raises MapError if the file is missing, damaged or of another version."""
         try:
             metadata, tensors = read_tensor_file(path, _METADATA_KEY, FORMAT_VERSION)
-            return cls(
-                **{name: _read(name, metadata[name], tensors) for name in ("forward", "backward")}
-            )
+            forward = _read("forward", metadata["forward"], tensors)
+            backward = _read("backward", metadata["backward"], tensors)
+            return cls(forward, backward)
         except (*DAMAGED, NewerFormatError):
             raise MapError(
                 f"{path}: is missing, damaged, or was written by another version; pair the two scans again."
@@ -318,20 +328,21 @@ def register_both_ways(
 
     with ThreadPoolExecutor(2) as threads:
         step(0.0, "matching")
+        # lists have one entry for each direction: template -> target, and back
         matches = list(threads.map(match_grid, maps, maps[::-1], (STEPS_MM, STEPS_MM)))
         check_matches(matches)
         coarse = []
-        for values, volume in zip(matches, volumes, strict=True):
+        for direction, volume in zip(matches, volumes, strict=True):
             step(0.1, "fitting")
-            coarse.append(Coarse.of(values, volume))
+            coarse.append(Coarse.of(direction, volume))
         places = join_directions(coarse, volumes, maps, threads, step)
         step(0.8, "measuring the agreement")
         pictures = list(threads.map(Picture.of, volumes, maps))
-        nodes = [values.on(picture.nodes) for values, picture in zip(places, pictures, strict=True)]
+        nodes = [places[n].on(pictures[n].nodes) for n in range(2)]
         evidence = list(threads.map(evidence_at_nodes, pictures, pictures[::-1], nodes))
     measured = measure(matches, evidence, pictures, nodes)
     step(1.0, "done")
-    pair_of_directions = (
+    forward, backward = (
         Direction.of(maps[n], coarse[n].affine, nodes[n], evidence[n]) for n in range(2)
     )
-    return Correspondence(*pair_of_directions), measured
+    return Correspondence(forward, backward), measured

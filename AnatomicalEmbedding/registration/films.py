@@ -9,7 +9,6 @@ here, the target is first moved onto the template, so that one shift of the whol
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
 from typing import Self
 
 import numpy as np
@@ -95,16 +94,16 @@ class FilmPair:
         places[:, 1] = matches.points_ras[:, 1]  # a film has no depth
         if matches.status is None:
             return replace(matches, points_ras=places)
-        beyond = ~self.target.in_body(places)  # outside the film, or behind the collimator
+        is_absent = ~self.target.in_body(places)  # outside the film, or behind the collimator
         if not self.same_patient and self.transform.similarity < _LEAST_ALIKE:
-            beyond[:] = True
+            is_absent[:] = True
         return replace(
             matches,
-            points_ras=np.where(beyond[:, None], matches.points_ras, places),
-            status=np.where(beyond, ABSENT, matches.status),
-            probability=np.where(beyond, 0.0, matches.probability),
-            probability_20=np.where(beyond, 0.0, matches.probability_20),
-            present=np.where(beyond, 0.0, matches.present),
+            points_ras=np.where(is_absent[:, None], matches.points_ras, places),
+            status=np.where(is_absent, ABSENT, matches.status),
+            probability=np.where(is_absent, 0.0, matches.probability),
+            probability_20=np.where(is_absent, 0.0, matches.probability_20),
+            present=np.where(is_absent, 0.0, matches.present),
         )
 
     @cached_property
@@ -160,11 +159,12 @@ def _align_coordinates(template: EmbeddingMap, target: EmbeddingMap) -> np.ndarr
     Returns the matrix (4, 4) from RAS mm of the template to RAS mm of the target.
     """
     plane = [0, 2]  # R and S
-    # (3, 2) of each film: body coordinates = [r, s, 1] @ fit
-    (template_fit, _), (target_fit, _) = (
-        robust_affine(*(values[:, plane] for values in cell_points(film)))
-        for film in (template, target)
-    )
+    fits = []  # (3, 2) of each film: body coordinates = [r, s, 1] @ fit
+    for film in (template, target):
+        ras, body = cell_points(film)
+        fit, _ = robust_affine(ras[:, plane], body[:, plane])
+        fits.append(fit)
+    template_fit, target_fit = fits
     inverse = np.linalg.pinv(target_fit[:2])
     matrix = np.eye(4)
     matrix[np.ix_(plane, plane)] = (template_fit[:2] @ inverse).T  # for points as columns
@@ -239,51 +239,81 @@ def _compare(
 
     The target is moved onto the template. Then it is shifted by each number of steps up to `reach`, and compared.
 
-    reach: how many steps, of `every` places each, an answer may be away from where `start` leads, along R and S.
-    block_mm: standard deviation of the Gaussian that averages the similarities around a place.
-    least: smaller similarities get the weight of this similarity.
+    Args:
+        template, target: the films.
+        start: where the places of the template lie in the target, about.
+        reach: how many steps, of `every` places each, an answer may be away from there, along R and S.
+        block_mm: standard deviation of the Gaussian that averages the similarities around a place.
+        least: smaller similarities get the weight of this similarity.
+        every: distance of the compared places, in places.
 
     Raises AnatomicalEmbeddingError if the target shows no place of the template.
     """
     lattice = template.lattice(every)
-    rows, columns = template.body.shape
-    # (c + 1, k, i): the target on the template, with a margin for the shifts
-    moved = F.pad(_moved_onto(template, target, start), (reach * every,) * 4)
-    shifts = list(product(range(2 * reach + 1), repeat=2))  # s shifts along k and i, from 0 on
-    starts = [(k * every, i * every) for k, i in shifts]
-    parts = [moved[:, k : k + rows, i : i + columns] for k, i in starts]
-    # (s, k, i): what both films show, and their similarity
-    target_shown = torch.stack([part[-1] for part in parts]) * template.body
-    alike = torch.stack([(template.vectors * part[:-1]).sum(0) for part in parts]) * target_shown
-    # sums over the block around each place, of the similarity, of what both films show, and of what the template shows
-    down, across = (_block_weights(n, every, block_mm / template.step_mm) for n in (rows, columns))
-    alike, share, most = (
-        down @ values @ across.T for values in (alike, target_shown, template.body)
-    )
-    # the mean similarity, lowered where the target does not show a part of the block
-    score = (1 + _UNSEEN) * alike / (share + _UNSEEN * most).clamp_min(1e-6)
-    score = score.masked_fill(target_shown[:, ::every, ::every] == 0, -torch.inf).flatten(1).T
-    unshifted = len(shifts) // 2
-    overlaps = (share[unshifted] > _SHOWN * most).flatten()
+    # s shifts along k and i, in steps; the middle one is no shift
+    shifts = torch.cartesian_prod(*[torch.arange(-reach, reach + 1)] * 2)
+    score, overlaps = _scores(template, target, start, shifts, block_mm, every)
     usable = torch.nonzero(torch.isfinite(score).any(1) & overlaps).flatten()
     if not len(usable):
         raise AnatomicalEmbeddingError(
             "the films have no places in common; choose films of one part of the body."
         )
-    score = score[usable]  # (places, s)
+    score = score[usable]
     step_mm = lattice.spacing_mm[0]
-    shift_mm = (torch.tensor(shifts) - reach) * step_mm
-    best = (score - _PRIOR_WEIGHT * (shift_mm / _PRIOR_MM).square().sum(1)).argmax(1)
+    shift_mm = shifts * step_mm
+    prior = _PRIOR_WEIGHT * (shift_mm / _PRIOR_MM).square().sum(1)
+    best = (score - prior).argmax(1)
     shift_mm = shift_mm[best] + peak_offsets(score, best, (2 * reach + 1,) * 2) * step_mm
-
-    k, i = np.indices(lattice.shape[::2]).reshape(2, -1)[:, usable.numpy()]
-    fixed = lattice.points_ras()[usable.numpy()]
-    shift_ras = np.insert(shift_mm.numpy()[:, ::-1], 1, 0.0, axis=1)  # from S, R to R, A, S
-    moving = start.transform_points(fixed + shift_ras)
     similarity = score.gather(1, best[:, None])[:, 0]
     weight = similarity.double().clamp_min(least).square().numpy()
+
+    places = usable.numpy()
+    k, i = np.unravel_index(places, lattice.shape[::2])
     index = np.column_stack([i, np.zeros_like(i), k])
+    fixed = lattice.points_ras()[places]
+    shift_ras = np.insert(shift_mm.numpy()[:, ::-1], 1, 0.0, axis=1)  # from S, R to R, A, S
+    moving = start.transform_points(fixed + shift_ras)
     return GridMatches(lattice, index, fixed, moving, weight, weight, len(fixed))
+
+
+def _scores(
+    template: _Plane,
+    target: _Plane,
+    start: FilmTransform,
+    shifts: torch.Tensor,
+    block_mm: float,
+    every: int,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the mean similarity around each of n places at each of s shifts, (n, s), and whether the unshifted target
+    shows most of the surroundings of each place, (n,) bool.
+
+    The similarity is lowered where the target does not show a part of the block, and -inf where it shows nothing.
+
+    Args:
+        template, target, start, block_mm, every: as in `_compare`.
+        shifts: (s, 2) along k and i, in steps of `every` places; the middle one is 0.
+    """
+    rows, columns = template.body.shape
+    margin = int(shifts.max()) * every
+    # (c + 1, k, i): the target on the template, with a margin for the shifts
+    moved = F.pad(_moved_onto(template, target, start), (margin,) * 4)
+    alike, shown = [], []
+    for k, i in (shifts * every + margin).tolist():
+        shifted = moved[:, k : k + rows, i : i + columns]
+        alike.append((template.vectors * shifted[:-1]).sum(0))
+        shown.append(shifted[-1])
+    both_shown = torch.stack(shown) * template.body  # (s, k, i)
+    deviation = block_mm / template.step_mm
+    down = _block_weights(rows, every, deviation)
+    across = _block_weights(columns, every, deviation).T
+    # sums over the block around each place
+    similarity = down @ (torch.stack(alike) * both_shown) @ across
+    share = down @ both_shown @ across
+    template_share = down @ template.body @ across
+    score = (1 + _UNSEEN) * similarity / (share + _UNSEEN * template_share).clamp_min(1e-6)
+    score = score.masked_fill(both_shown[:, ::every, ::every] == 0, -torch.inf)
+    overlaps = share[len(shifts) // 2] > _SHOWN * template_share
+    return score.flatten(1).T, overlaps.flatten()
 
 
 def _moved_onto(template: _Plane, target: _Plane, start: FilmTransform) -> torch.Tensor:

@@ -12,7 +12,7 @@ import torch
 
 from ..embedding.map import EmbeddingMap
 from ..embedding.working_grid import crop, resample
-from ..fields.comparison import Comparison, Features, windowed
+from ..fields.comparison import Comparison, Features, normalised
 from ..fields.spline import SplineField
 from ..scan.volume import Volume
 
@@ -40,10 +40,7 @@ def image_features(volume: Volume, embedding: EmbeddingMap, spacing_mm: float) -
     grid = resample(volume, (spacing_mm,) * 3, lattice=1, step=1)
     body = embedding.body_on(grid.lattice).numpy()
     grid, body = crop(grid, body, lattice=1, step=1)
-    hu = grid.hu.clamp(*HU)[None, None]
-    mean = windowed(hu)
-    variance = (windowed(hu * hu) - mean * mean).clamp_min(0)
-    values = ((hu - mean) / (variance + _NOISE_HU**2).sqrt())[0]
+    values = normalised(grid.hu.clamp(*HU), _NOISE_HU)
     return Features(values, torch.from_numpy(body).float(), grid.lattice)
 
 

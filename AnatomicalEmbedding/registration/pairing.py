@@ -76,11 +76,8 @@ def read_at(values: torch.Tensor, lattice: Lattice, places: torch.Tensor) -> tor
         lattice: the lattice.
         places: (3, ...) RAS mm.
     """
-    origin, spacing = (
-        torch.tensor(numbers).view(3, 1) for numbers in (lattice.origin_ras, lattice.spacing_mm)
-    )
-    index = ((places.flatten(1) - origin) / spacing).T
-    return read_linear(values[None], index[None].float())[0].T.reshape(-1, *places.shape[1:])
+    index = lattice.index(places.flatten(1)).T
+    return read_linear(values[None], index[None])[0].T.reshape(-1, *places.shape[1:])
 
 
 def join_directions(
@@ -122,30 +119,28 @@ def join_directions(
         step(0.65, "comparing small neighbourhoods")
         return Comparison(fixed, moving, start.affine, _EVERY)
 
+    # lists have one entry for each direction: first scan -> second scan, and back
     fields = list(threads.map(refined, coarse, (volumes, volumes[::-1]), (maps, maps[::-1])))
     step(0.6, "comparing small neighbourhoods")
     features = list(threads.map(image_features, volumes, maps, (_FINE_MM,) * 2))
     comparisons = list(threads.map(compare, features, features[::-1], coarse))
     lattices = [comparison.fixed.lattice for comparison in comparisons]
-    # lists have one entry for each direction: first scan -> second scan, and back
     # answers of the two directions, before they are joined
-    separate = [
-        comparison.start + field.on(comparison.fixed.lattice)
-        for comparison, field in zip(comparisons, fields, strict=True)
-    ]
+    separate = [comparisons[n].start + fields[n].on(lattices[n]) for n in range(2)]
     pasts = [_past(separate[a], lattices[a], separate[b], lattices[b]) for a, b in _WAYS]
-    joined = [places - past / 2 for places, past in zip(separate, pasts, strict=True)]
+    joined = [separate[n] - pasts[n] / 2 for n in range(2)]
     step(0.7, "comparing small neighbourhoods")
     moves = list(threads.map(_last_move, comparisons, joined))
     directions = []
-    for a, b in _WAYS:
+    for way, back in _WAYS:
         # if the directions agree, their moves are opposite: the sum is 0
-        reverse = read_at(moves[b], lattices[b], joined[a])
-        trust = 1 / (1 + ((moves[a] + reverse).norm(dim=0) / _DISAGREE_MM).square())
-        places = joined[a] + (moves[a] - reverse) / 2 * trust
-        moved = places - comparisons[a].start - coarse[a].field.on(lattices[a])
-        doubts = torch.stack([pasts[a].norm(dim=0), moved.norm(dim=0)])
-        directions.append(Places(lattices[a], places, doubts))
+        reverse = read_at(moves[back], lattices[back], joined[way])
+        disagreement_mm = (moves[way] + reverse).norm(dim=0)
+        trust = 1 / (1 + (disagreement_mm / _DISAGREE_MM).square())
+        places = joined[way] + (moves[way] - reverse) / 2 * trust
+        moved = places - comparisons[way].start - coarse[way].field.on(lattices[way])
+        doubts = torch.stack([pasts[way].norm(dim=0), moved.norm(dim=0)])
+        directions.append(Places(lattices[way], places, doubts))
     return directions
 
 

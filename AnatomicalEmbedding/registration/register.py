@@ -66,14 +66,15 @@ def fit_field(
     # (basis' weight basis + smooth roughness) knots = basis' weight displacement, where basis' is `gather`
     for _ in range(rounds):
         diagonal = basis.squared().gather(weight) + smooth * ROUGHNESS_DIAGONAL
+        right = basis.gather(displacement * weight)
 
         def product(x: torch.Tensor, weight: torch.Tensor = weight) -> torch.Tensor:
             """Multiply the matrix of the equation by knots x."""
             return basis.gather(basis.spread(x) * weight) + smooth * roughness(x)
 
-        knots = conjugate_gradients(product, basis.gather(displacement * weight), diagonal, steps)
-        error = ((basis.spread(knots) - displacement) * (trust > 0)).norm(dim=0)
-        weight = trust / (1 + (error / knee_mm).square())
+        knots = conjugate_gradients(product, right, diagonal, steps)
+        error_mm = ((basis.spread(knots) - displacement) * (trust > 0)).norm(dim=0)
+        weight = trust / (1 + (error_mm / knee_mm).square())
     return SplineField(field.low, field.knot_mm, knots)
 
 

@@ -11,13 +11,14 @@ import SimpleITK as sitk
 import torch
 
 from ..dicom.registrations import read_registration
-from ..embedding.map import EmbeddingMap, as_points
+from ..embedding.map import EmbeddingMap
 from ..errors import VolumeError
 from ..fields.spline import DEGREE, Lattice, SplineField
 from ..files import atomic_path
 from ..scan.geometry import AIR_HU, LPS_FROM_RAS, to_image, transform_points
 from ..scan.image_files import write_image
 from ..scan.label_map import LabelMap
+from ..scan.points import as_points
 from ..scan.volume import Volume
 from ..structures.label_files import resampled
 

@@ -36,7 +36,7 @@ def voxel_block(
         raise VolumeError(
             f"{name or 'the scan'}: the box lies outside this scan; choose another box or scan."
         )
-    i, j, k = (slice(int(a), int(b) + 1) for a, b in zip(first, last, strict=True))
+    k, j, i = (slice(int(first[axis]), int(last[axis]) + 1) for axis in (2, 1, 0))
     return k, j, i
 
 

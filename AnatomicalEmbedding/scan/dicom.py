@@ -9,6 +9,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -165,7 +166,7 @@ def _read_stack(chosen: list[_Slice], path: Path) -> DicomSeries:
 
     path: for messages.
     """
-    unique = list({s.image: s for s in chosen}.values())
+    unique = _without_copies(chosen)
     stack = arrange_slices(
         np.array([s.position_lps for s in unique]),
         np.array([s.orientation_lps for s in unique]),
@@ -174,14 +175,17 @@ def _read_stack(chosen: list[_Slice], path: Path) -> DicomSeries:
         str(path),
     )
     voxels = _read_pixels([unique[n].path for n in stack.order])
+    voxels = fill_gaps(voxels, stack)
+    notes = stack.notes
     copies = len(chosen) - len(unique)
-    notes = (f"{copies} duplicate slices were left out",) if copies else ()
-    return (
-        fill_gaps(voxels, stack),
-        stack.ijk_to_ras,
-        notes + stack.notes,
-        unique[0].tags["patient"],
-    )
+    if copies:
+        notes = (f"{copies} duplicate slices were left out", *notes)
+    return voxels, stack.ijk_to_ras, notes, unique[0].tags["patient"]
+
+
+def _without_copies(slices: Iterable[_Slice]) -> list[_Slice]:
+    """Return the slices; of the copies of a slice, the last."""
+    return list({s.image: s for s in slices}.values())
 
 
 def describe_series(path: Path, series: str | None = None) -> SeriesInfo:
@@ -198,23 +202,26 @@ def _chosen_slices(path: Path, series: str | None, files: Sequence[Path] = ()) -
         series: UID of the series. If it is None, the series of the file is chosen; in a folder, the only CT series.
         files: the slices, if they are known; the folder is then not searched, and the series of the first is chosen.
     """
-    is_folder = path.is_dir()
     if files:
         slices, damaged = _read_headers(files)
+    elif path.is_dir():
+        slices, damaged = _scan(path)
     else:
-        slices, damaged = _scan(path if is_folder else path.parent, recursive=is_folder)
+        slices, damaged = _scan(path.parent, recursive=False)
     if damaged:
         raise VolumeError(_damaged(damaged[0]))
-    if series is None and (files or not is_folder):
-        series = next((s.series for s in slices if files or s.path == path), None)
-        if series is None:
+    if series is None and (files or not path.is_dir()):
+        candidates = [s.series for s in slices if files or s.path == path]
+        if not candidates:
             raise VolumeError(f"{path}: contains no readable image; give a CT series.")
+        series = candidates[0]
     return _choose(_by_series(slices), path, series)
 
 
 def _scan(folder: Path, recursive: bool = True) -> tuple[list[_Slice], list[Path]]:
     """Return the headers of all DICOM images in a folder, and the paths of the CT images that cannot be read."""
-    files = sorted(p for p in (folder.rglob("*") if recursive else folder.glob("*")) if p.is_file())
+    pattern = "**/*" if recursive else "*"
+    files = sorted(path for path in folder.glob(pattern) if path.is_file())
     slices, damaged = _read_headers(filter(is_dicom_file, files))
     if not slices and not damaged:
         raise VolumeError(
@@ -247,29 +254,33 @@ def _in_phases(group: list[_Slice]) -> list[_Slice]:
 
     The phases of series UID become UID-1, UID-2 ... in the natural order of their names, such as "acquisition 9".
     """
-    images = list({s.image: s for s in _positioned(group)}.values())
+    images = _without_copies(_positioned(group))
     if not images:
         return group
     # rounded, so that slices at one position have equal keys
     positions = [(*s.position_lps.round(2), *s.orientation_lps.round(3)) for s in images]
-    normal = np.cross(images[0].orientation_lps[:3], images[0].orientation_lps[3:])
-    heights = [float(s.position_lps @ normal) for s in images]
-    phases = split_phases(positions, heights, [s.tags for s in images])
+    phases = split_phases(positions, _heights(images), [s.tags for s in images])
     if phases is None:
         return group
     # copies of a slice get its phase
-    phase_of_image = dict(zip((s.image for s in images), phases, strict=True))
-    ordered_phases = sorted(set(phases), key=_in_natural_order)
-    number_of_phase = {phase: number for number, phase in enumerate(ordered_phases, start=1)}
-    parts = []
+    phase_of_image = {s.image: phase for s, phase in zip(images, phases, strict=True)}
+    names = sorted(set(phases), key=_in_natural_order)
+    slices = []
     for item in group:
-        if phase := phase_of_image.get(item.image):
-            described = ", ".join(filter(None, [item.tags["description"], phase]))
-            series = f"{item.series}-{number_of_phase[phase]}"
-            changed = {"series": series, "description": described}
+        phase = phase_of_image.get(item.image)
+        if phase is not None:
+            description = ", ".join(filter(None, [item.tags["description"], phase]))
+            series = f"{item.series}-{names.index(phase) + 1}"
+            changed = {"series": series, "description": description}
             item = replace(item, tags=item.tags | changed)
-        parts.append(item)
-    return sorted(parts, key=lambda item: item.series)
+        slices.append(item)
+    return sorted(slices, key=lambda item: item.series)
+
+
+def _heights(images: list[_Slice]) -> list[float]:
+    """Return the places of images along their normal, mm."""
+    normal = np.cross(images[0].orientation_lps[:3], images[0].orientation_lps[3:])
+    return [float(s.position_lps @ normal) for s in images]
 
 
 def _in_natural_order(text: str) -> list[tuple[int, str]]:
@@ -359,11 +370,10 @@ def _info(uid: str, group: list[_Slice]) -> SeriesInfo:
     """Describe a series. Its spacing along i, j, k is None if there are not two positions along the normal."""
     images = _positioned(group)
     spacing = None
-    if len(images) > 1:
-        normal = np.cross(images[0].orientation_lps[:3], images[0].orientation_lps[3:])
-        steps = np.diff(np.unique(np.round([s.position_lps @ normal for s in images], 3)))
-        row, column = images[0].pixel_spacing  # between rows, between columns
-        spacing = (float(column), float(row), float(np.median(steps))) if steps.size else None
+    steps = np.diff(np.unique(np.round(_heights(images), 3))) if images else np.empty(0)
+    if steps.size:
+        row, column = images[0].pixel_spacing.tolist()  # between rows, between columns
+        spacing = (column, row, float(np.median(steps)))
     tags = group[0].tags
     study = (tags["study"], tags["date"], tags["patient"])
     return SeriesInfo(uid, tags["description"], group[0].modality, len(images), spacing, *study)
@@ -376,20 +386,23 @@ def _choose(groups: dict[str, list[_Slice]], path: Path, series: str | None) -> 
         raise VolumeError(
             f"{path}: contains no series {series}; choose one of {_describe(groups, list(groups))}."
         )
-    volumes = [uid for uid, group in groups.items() if not _why_unfit(group)]
+    volumes = [uid for uid, slices in groups.items() if not _why_unfit(slices)]
     if series is None and len(volumes) > 1:
         raise VolumeError(
             f"{path}: contains {len(volumes)} CT series; choose a series with --series UID: "
             f"{_describe(groups, volumes)}."
         )
-    # without a CT volume, the error message describes the largest CT series, or the largest series if none is CT
-    largest = max(groups, key=lambda uid: (groups[uid][0].modality == "CT", len(groups[uid])))
-    uid = series or (volumes[0] if volumes else largest)
-    group = groups[uid]
+    if series is not None:
+        group = groups[series]
+    elif volumes:
+        group = groups[volumes[0]]
+    else:
+        # the error message describes the largest CT series, or the largest series if none is CT
+        group = max(groups.values(), key=lambda group: (group[0].modality == "CT", len(group)))
     if group[0].modality != "CT":
-        considered = [group] if series else groups.values()
-        kinds = Counter(item.modality for candidates in considered for item in candidates)
-        kinds_text = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+        slices = group if series else chain.from_iterable(groups.values())
+        kinds = Counter(item.modality for item in slices).most_common()
+        kinds_text = ", ".join(f"{count} {kind}" for kind, count in kinds)
         raise VolumeError(f"{path}: contains {kinds_text} images, but no CT series; give a CT.")
     if any(s.frames > 1 for s in group):
         raise VolumeError(

@@ -62,19 +62,18 @@ def arrange_slices(
     Raises VolumeError when more than 10 % of slices share a position, when slice origins do not lie on a straight line,
     or when steps are too uneven.
     """
-    # slices with equal keys have one size and orientation; the most common key is that of the stack
-    keys = [tuple(key) for key in np.round(np.hstack((orientations_lps, pixel_spacings, sizes)), 3)]
-    common = Counter(keys).most_common(1)[0][0]
-    order = np.array([n for n, key in enumerate(keys) if key == common])
-    unlike = len(keys) - len(order)
-    notes = [f"{unlike} slices of another size or orientation were left out"] if unlike else []
+    notes = []
+    order = _alike(np.hstack((orientations_lps, pixel_spacings, sizes)))
+    unlike = len(positions_lps) - len(order)
+    if unlike:
+        notes.append(f"{unlike} slices of another size or orientation were left out")
 
     # from here on, `order` lists the slices along the normal, and `distance` is their place along it, mm
     row, column, normal = _axes(orientations_lps[order[0]], where)
     order = order[np.argsort(positions_lps[order] @ normal, kind="stable")]
     distance = positions_lps[order] @ normal
-    first_of_position = np.diff(distance, prepend=-np.inf) > 0.01
-    duplicates = int(np.count_nonzero(~first_of_position))
+    is_first = np.diff(distance, prepend=-np.inf) > 0.01  # of the slices at its position
+    duplicates = int(np.count_nonzero(~is_first))
     if duplicates > MAX_DUPLICATES * len(order):
         raise VolumeError(
             f"{where}: {duplicates} of {len(order)} slices have the same position as another slice, so the series mixes"
@@ -83,8 +82,8 @@ def arrange_slices(
         )
     if duplicates:
         notes.append(f"{duplicates} slices at the position of another slice were left out")
-    order = order[first_of_position]
-    distance = distance[first_of_position]
+    order = order[is_first]
+    distance = distance[is_first]
     if len(order) < MIN_SLICES:
         raise VolumeError(
             f"{where}: only {len(order)} slices form a stack; give a CT of at least {MIN_SLICES} slices."
@@ -102,6 +101,13 @@ def arrange_slices(
     return SliceStack(order, _in_steps(distance, slices), slices, RAS_FROM_LPS @ lps, tuple(notes))
 
 
+def _alike(properties: np.ndarray) -> np.ndarray:
+    """Return the numbers of the slices that have the most common properties. properties: (N, p), compared rounded."""
+    keys = [tuple(row) for row in np.round(properties, 3)]
+    common, _ = Counter(keys).most_common(1)[0]
+    return np.array([n for n, key in enumerate(keys) if key == common])
+
+
 def fill_gaps(voxels: np.ndarray, stack: SliceStack) -> np.ndarray:
     """Interpolate slices (k,j,i), which lie at stack.positions, linearly at the evenly spaced slices of the stack."""
     if len(voxels) == stack.slices and _is_even(stack.positions):
@@ -116,8 +122,9 @@ def fill_gaps(voxels: np.ndarray, stack: SliceStack) -> np.ndarray:
     fraction[fraction > 1 - _EVEN] = 1
     fraction = fraction.astype(np.float32)
     filled = np.empty((stack.slices, *voxels.shape[1:]), dtype=voxels.dtype)
-    for k, (n, f) in enumerate(zip(lower, fraction, strict=True)):
-        plane = voxels[n] * (1 - f) + voxels[n + 1] * f
+    for k in grid:
+        below, above = voxels[lower[k] : lower[k] + 2]
+        plane = below * (1 - fraction[k]) + above * fraction[k]
         filled[k] = np.rint(plane) if voxels.dtype.kind in "iu" else plane
     return filled
 
@@ -178,16 +185,16 @@ def _grid_length(
     steps = np.diff(distance)
     median = float(np.median(steps))
     # Steps are averaged without the gaps. The median would be biased, because positions are rounded in the header.
-    slices = round((distance[-1] - distance[0]) / steps[steps < _GAP * median].mean()) + 1
+    mean = steps[steps < _GAP * median].mean()
+    slices = round((distance[-1] - distance[0]) / mean) + 1
     missing = slices - len(distance)
-    widest = int(np.argmax(steps))
+    number = int(np.argmax(steps))
+    widest = steps[number]
     axis = int(np.argmax(np.abs(normal)))
     # of the widest gap, RAS mm; the diagonal holds the sign of each axis
-    ends = (np.diag(RAS_FROM_LPS)[axis] * positions[widest : widest + 2, axis]).tolist()
+    ends = (np.diag(RAS_FROM_LPS)[axis] * positions[number : number + 2, axis]).tolist()
     gap = f"{'xyz'[axis]} = {min(ends):.1f} and {max(ends):.1f} mm"
-    if steps[widest] > _MAX_STEP * median or (
-        steps[widest] > _GAP * median and steps[widest] > _MAX_STEP_MM
-    ):
+    if widest > _MAX_STEP * median or (widest > _GAP * median and widest > _MAX_STEP_MM):
         raise VolumeError(
             f"{where}: slices are missing between {gap} (the usual step is {median:.2f} mm);"
             " export the whole series again."
@@ -198,14 +205,12 @@ def _grid_length(
             f" are missing (widest gap between {gap}); export all slices again, at equal distances."
         )
     if missing:
-        return slices, [
-            f"{missing} missing slice{'s were' if missing > 1 else ' was'} interpolated (widest gap between {gap})"
-        ]
+        subject = "1 missing slice was" if missing == 1 else f"{missing} missing slices were"
+        return slices, [f"{subject} interpolated (widest gap between {gap})"]
     if _is_even(_in_steps(distance, slices)):
         return slices, []
-    return slices, [
-        f"slices at uneven steps of {steps.min():.2f} to {steps.max():.2f} mm were interpolated"
-    ]
+    note = f"slices at uneven steps of {steps.min():.2f} to {steps.max():.2f} mm were interpolated"
+    return slices, [note]
 
 
 def _in_steps(distance: np.ndarray, slices: int) -> np.ndarray:

@@ -36,12 +36,12 @@ def _fits(data: mmap.mmap) -> bool:
     An element is a tag, in explicit syntax its kind of value (VR), the length of its value, and the value.
     """
     end = len(data)
-    offset = 132 if data[128:132] == b"DICM" else 0
+    in_meta = data[128:132] == b"DICM"
+    offset = 132 if in_meta else 0
     order = "<"
     syntax = b""
     # a file without the preamble does not state its syntax; in explicit syntax, two letters follow the first tag
-    implicit = offset == 0 and not data[4:6].isalpha()
-    in_meta = offset > 0
+    implicit = not in_meta and not data[4:6].isalpha()
     in_pixels = False
     while offset + 12 <= end:
         tag = struct.unpack_from(f"{order}HH", data, offset)
@@ -53,19 +53,18 @@ def _fits(data: mmap.mmap) -> bool:
             order = ">" if syntax == _BIG_ENDIAN else "<"
             continue
         kind = bytes(data[offset + 4 : offset + 6])
+        # where the length begins in the element, and its bytes; the value follows
         if tag[0] == _DELIMITERS or implicit:
-            header = 8
-            length = struct.unpack_from(f"{order}I", data, offset + 4)[0]
+            start, size = 4, "I"
         elif kind in _LONG:
-            header = 12
-            length = struct.unpack_from(f"{order}I", data, offset + 8)[0]
+            start, size = 8, "I"
         elif kind in _SHORT:
-            header = 8
-            length = struct.unpack_from(f"{order}H", data, offset + 6)[0]
+            start, size = 6, "H"
         else:
             # zero bytes after the pixels are allowed as padding
             return in_pixels and not data[offset:].strip(b"\0")
-        offset += header
+        (length,) = struct.unpack_from(order + size, data, offset + start)
+        offset += start + struct.calcsize(size)
         if tag == _SYNTAX:
             syntax = bytes(data[offset : offset + length]).rstrip(b"\0 ")
         is_fragment = tag == _ITEM and in_pixels

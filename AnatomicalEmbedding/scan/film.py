@@ -60,15 +60,14 @@ def read_film(path: Path) -> FilmParts:
     """Read a film: a picture (PNG, TIFF) or a DICOM radiograph. Raises VolumeError if it cannot be used."""
     import SimpleITK as sitk  # takes long to load, and Slicer's modules need the other functions of this file at once
 
-    is_dicom = not is_picture(path)
-    kind = "PNG" if path.suffix.lower() == ".png" else "TIFF"
-    if is_dicom:
-        kind = "GDCM"
+    kind = "GDCM"
+    if is_picture(path):
+        kind = "PNG" if path.suffix.lower() == ".png" else "TIFF"
     reader = sitk.ImageFileReader()
     reader.SetImageIO(f"{kind}ImageIO")
     reader.SetFileName(str(path))
     try:
-        if is_dicom and not lengths_fit(path):
+        if kind == "GDCM" and not lengths_fit(path):
             raise ValueError("states lengths beyond its end")
         reader.ReadImageInformation()
         check_claimed(reader.GetSize(), 1, path.stat().st_size, str(path))
@@ -85,7 +84,7 @@ def read_film(path: Path) -> FilmParts:
     if values.ndim != 2:
         raise VolumeError(f"{path}: has {len(values)} pictures; give one film.")
     patient = ""
-    if is_dicom:
+    if kind == "GDCM":
         tags = {
             name: reader.GetMetaData(tag).strip() if reader.HasMetaDataKey(tag) else ""
             for name, tag in _TAGS.items()
@@ -144,9 +143,8 @@ def pixel_size(
     if abs(spacing[0] - 1) > 1e-3 and _WIDTHS_MM[0] <= spacing[0] * columns <= _WIDTHS_MM[1]:
         return spacing, ()
     size = FILM_MM / columns
-    return (size, size), (
-        f"the file states no pixel size; the film is taken as {FILM_MM:g} mm wide",
-    )
+    note = f"the file states no pixel size; the film is taken as {FILM_MM:g} mm wide"
+    return (size, size), (note,)
 
 
 def check_film_size(shape: tuple[int, int, int], pixel_mm: tuple[float, ...], where: str) -> None:

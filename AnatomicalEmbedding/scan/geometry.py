@@ -119,11 +119,10 @@ def to_image(voxels: np.ndarray, ijk_to_ras: np.ndarray) -> sitk.Image:
 
 def image_affine(image: sitk.Image | sitk.ImageFileReader) -> np.ndarray:
     """Return the (4,4) ijk_to_ras of an image, or of the header that a reader has read. A fourth axis is ignored."""
-    dimension = len(image.GetSpacing())
+    spacing = image.GetSpacing()
+    direction = np.reshape(image.GetDirection(), (len(spacing), len(spacing)))
     lps = np.eye(4)
-    lps[:3, :3] = (np.reshape(image.GetDirection(), (dimension, dimension)) * image.GetSpacing())[
-        :3, :3
-    ]
+    lps[:3, :3] = (direction * spacing)[:3, :3]
     lps[:3, 3] = image.GetOrigin()[:3]
     return RAS_FROM_LPS @ lps
 

@@ -136,16 +136,17 @@ def _check_meta_data(reader: sitk.ImageFileReader, path: Path) -> None:
     keys = dict(re.findall(rb"(\w+) *= *([^\r\n]*)", head[:start]))
     value = head[start:].partition(b"=")[2].partition(b"\n")[0]
     name = value.strip().decode(errors="replace")
+    if name.startswith("LIST") or "%" in name:
+        return
     if name == "LOCAL":
         present = path.stat().st_size - head.index(b"\n", start) - 1
-    elif name.startswith("LIST") or "%" in name:
-        return
-    elif not (path.parent / name).is_file():
-        raise VolumeError(
-            f"{path}: the data file {name} is not in the same folder; copy both files into one folder."
-        )
     else:
-        present = (path.parent / name).stat().st_size
+        data_file = path.parent / name
+        if not data_file.is_file():
+            raise VolumeError(
+                f"{path}: the data file {name} is not in the same folder; copy both files into one folder."
+            )
+        present = data_file.stat().st_size
     if keys.get(b"CompressedData", b"").lower() == b"true":
         needed = int(keys.get(b"CompressedDataSize", 0))
     else:
@@ -159,16 +160,14 @@ def _check_meta_data(reader: sitk.ImageFileReader, path: Path) -> None:
 def _nifti_notes(geometry: NiftiGeometry, image: sitk.Image) -> tuple[str, ...]:
     """Return a remark on the geometry of a NIfTI file, or nothing. SimpleITK uses the qform, if there is one."""
     sform, is_oriented = geometry
+    note = ""
     if not is_oriented:
-        return (
-            "the header gives no position or orientation (no qform, no sform); right and left are a guess",
-        )
-    if sform is None:
-        return ()
-    distance = corner_distance_mm(image_affine(image), sform, image.GetSize()[::-1])
-    if distance <= _FORMS_AGREE_MM:
-        return ()
-    return (f"the qform is used; the sform differs by up to {distance:.1f} mm",)
+        note = "the header gives no position or orientation (no qform, no sform); right and left are a guess"
+    elif sform is not None:
+        distance = corner_distance_mm(image_affine(image), sform, image.GetSize()[::-1])
+        if distance > _FORMS_AGREE_MM:
+            note = f"the qform is used; the sform differs by up to {distance:.1f} mm"
+    return (note,) if note else ()
 
 
 def write_image(image: sitk.Image, path: str | Path) -> None:
@@ -188,12 +187,11 @@ def write_image(image: sitk.Image, path: str | Path) -> None:
             with temporary.open("r+b") as file:
                 os.fsync(file.fileno())
             written = sitk.ReadImage(str(temporary))
-            slices = zip(
-                sitk.GetArrayViewFromImage(image), sitk.GetArrayViewFromImage(written), strict=True
-            )
+            arrays = map(sitk.GetArrayViewFromImage, (image, written))
             # slice by slice, which bounds the memory of the comparison
-            if not all(np.array_equal(plane, stored, equal_nan=True) for plane, stored in slices):
-                raise OSError("the file is not complete")
+            for plane, written_plane in zip(*arrays, strict=True):
+                if not np.array_equal(plane, written_plane, equal_nan=True):
+                    raise OSError("the file is not complete")
     except (RuntimeError, OSError) as error:
         raise VolumeError(
             f"{path}: cannot be written; check that the folder is writable and not full."

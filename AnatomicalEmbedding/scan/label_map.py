@@ -44,30 +44,31 @@ class LabelMap:
         voxels = np.zeros(shape, np.uint16)
         covered = list[np.ndarray]()
         values: dict[str, int] = {}
-        sizes = [0]
-        moved = set[int]()
+        sizes = [
+            np.iinfo(int).max
+        ]  # voxels of each label; the background lies below all structures
+        moved = {0}  # labels of the structures in `covered`, and the background
 
         def keep(whole: np.ndarray, label: int) -> None:
             """Write a structure into the first layer in which its voxels are free, or into a new layer."""
-            layer = next((layer for layer in covered if not layer[whole].any()), None)
-            if layer is None:
-                layer = np.zeros(shape, np.uint16)
-                covered.append(layer)
-            layer[whole] = label
+            free_layers = [layer for layer in covered if not layer[whole].any()]
+            if not free_layers:
+                free_layers = [np.zeros(shape, np.uint16)]
+                covered.append(free_layers[0])
+            free_layers[0][whole] = label
             moved.add(label)
 
         for label, (name, mask) in enumerate(masks, start=1):
             values[name] = label
             sizes.append(int(np.count_nonzero(mask)))
-            below = voxels[mask]
-            on_top = np.array([size >= sizes[label] for size in sizes])
-            on_top[0] = True
-            for lower in np.flatnonzero(np.bincount(below))[int(0 in below) :].tolist():
-                if on_top[lower] and lower not in moved:
+            before = voxels[mask]
+            is_below = np.array(sizes) >= sizes[label]  # by label: this structure is drawn over it
+            for lower in np.flatnonzero(np.bincount(before)).tolist():
+                if is_below[lower] and lower not in moved:
                     keep(voxels == lower, lower)
-            if not on_top[below].all():
+            if not is_below[before].all():
                 keep(mask, label)
-            voxels[mask] = np.where(on_top[below], label, below)
+            voxels[mask] = np.where(is_below[before], label, before)
         return cls(voxels, ijk_to_ras, values, tuple(covered))
 
     @property
@@ -120,10 +121,8 @@ class LabelMap:
             shared_voxels = (first > 0) & (second > 0)
             pairs = np.sort([first[shared_voxels], second[shared_voxels]], axis=0)
             pairs, counts = np.unique(pairs, axis=1, return_counts=True)
-            shared += [
-                (names[a], names[b], n * voxel_ml)
-                for (a, b), n in zip(pairs.T, counts, strict=True)
-            ]
+            for a, b, count in zip(*pairs, counts, strict=True):
+                shared.append((names[a], names[b], count * voxel_ml))
         return shared
 
     def at(self, points_ras: np.ndarray) -> np.ndarray:

@@ -72,24 +72,24 @@ def check_nifti(path: Path) -> NiftiGeometry:
 
 def _read_fields(stream: BufferedIOBase, path: Path) -> dict[str, tuple]:
     """Return name -> values of each field in _LAYOUT of a NIfTI header, and "order" -> the byte order, "<" or ">"."""
-    header = stream.read(_HEADER_BYTES)
-    # the length of the header, its first number, is right in one byte order only; a shorter file has no header
-    for order in "<>" if len(header) == _HEADER_BYTES else "":
-        length = struct.unpack_from(order + "i", header)[0]
-        if length == _NIFTI2_HEADER_BYTES:
-            raise VolumeError(
-                f"{path}: is a NIfTI-2 file, which cannot be read; convert it to NIfTI-1 or NRRD."
-            )
-        fields = {
-            name: struct.unpack_from(order + code, header, start)
-            for name, (start, code) in _LAYOUT.items()
-        }
-        dim = fields["dim"]
-        offset = fields["vox_offset"][0]
-        # "n+1" means that header and voxels are in one file; other values are refused.
-        is_nifti = length == _HEADER_BYTES and fields["magic"][0] == b"n+1"
-        if is_nifti and 1 <= dim[0] <= 7 and min(dim[1 : dim[0] + 1]) > 0 and 0 <= offset < 1e9:
-            return fields | {"order": (order,)}
+    header = stream.read(_HEADER_BYTES).ljust(_HEADER_BYTES, b"\0")
+    # the length of the header, its first number, is right in one byte order only
+    order = "<" if header[0] else ">"
+    (length,) = struct.unpack_from(order + "i", header)
+    if length == _NIFTI2_HEADER_BYTES:
+        raise VolumeError(
+            f"{path}: is a NIfTI-2 file, which cannot be read; convert it to NIfTI-1 or NRRD."
+        )
+    fields = {
+        name: struct.unpack_from(order + code, header, start)
+        for name, (start, code) in _LAYOUT.items()
+    }
+    axes, *sizes = fields["dim"]
+    offset = fields["vox_offset"][0]
+    # "n+1" means that header and voxels are in one file; other values are refused.
+    is_nifti = length == _HEADER_BYTES and fields["magic"][0] == b"n+1"
+    if is_nifti and 1 <= axes <= 7 and min(sizes[:axes]) > 0 and 0 <= offset < 1e9:
+        return fields | {"order": (order,)}
     raise VolumeError(
         f"{path}: is not a NIfTI file, or its header is damaged; copy or export it again."
     )

@@ -95,8 +95,13 @@ def points_in_ras(points: np.ndarray | PointList, frame: str = "RAS") -> np.ndar
         return points.points_ras
     if frame not in _TO_RAS:
         raise PointsError(f'frame {frame!r}: choose "RAS" or "LPS".')
+    return transform_points(_TO_RAS[frame], as_points(points))
+
+
+def as_points(points: np.ndarray) -> np.ndarray:
+    """Convert points (N, 3), one point (3,) or an empty list to (N, 3) float64. Raises PointsError for other values."""
     try:
-        places = np.array(points, dtype=np.float64)
+        places = np.asarray(points, dtype=np.float64)
     except (TypeError, ValueError):
         raise PointsError(
             f"points have type {type(points).__name__}; give an array (N, 3) of numbers in mm."
@@ -106,7 +111,7 @@ def points_in_ras(points: np.ndarray | PointList, frame: str = "RAS") -> np.ndar
         raise PointsError(
             f"points have shape {places.shape}; give an array (N, 3) of x, y, z in mm."
         )
-    return transform_points(_TO_RAS[frame], places)
+    return places
 
 
 def write_points(
@@ -225,16 +230,16 @@ def entry_points(markup: dict[str, Any], path: Path) -> list[_Row]:
         raise PointsError(f"{path}: the control points are not a list; save the points again.")
     for number, point in enumerate(control_points, start=1):
         point = point if isinstance(point, dict) else {}
-        if point.get("positionStatus", "defined") == "defined":
-            position = _position(point.get("position"))
-            if position is None:
-                raise PointsError(
-                    f"{path}: control point {number} has no valid position; save the points again."
-                )
-            label = str(point.get("label") or number)
-            rows.append(
-                (label, transform_points(to_ras, position)[0], str(point.get("description") or ""))
+        if point.get("positionStatus", "defined") != "defined":
+            continue
+        position = _position(point.get("position"))
+        if position is None:
+            raise PointsError(
+                f"{path}: control point {number} has no valid position; save the points again."
             )
+        label = str(point.get("label") or number)
+        description = str(point.get("description") or "")
+        rows.append((label, transform_points(to_ras, position)[0], description))
     return rows
 
 
@@ -255,10 +260,12 @@ def _read_csv(path: Path, film_to_ras: np.ndarray | None) -> list[_Row]:
         names = [str(name).strip().lower() for name in reader.fieldnames or ()]
         reader.fieldnames = names
         # Point tables that Slicer exports have the columns l,p,s and `defined`.
-        system = "LPS" if {"l", "p"} <= set(names) else "RAS"
-        columns = tuple(system.lower())
-        to_ras = _TO_RAS[system]
-        if {"x", "y"} <= set(names) and not {"r", "a"} <= set(names) and system == "RAS":
+        columns: tuple[str, ...] = ("r", "a", "s")
+        to_ras = np.eye(4)
+        if {"l", "p"} <= set(names):
+            columns = ("l", "p", "s")
+            to_ras = RAS_FROM_LPS
+        elif {"x", "y"} <= set(names) and not {"r", "a"} <= set(names):
             if film_to_ras is None:
                 raise PointsError(
                     f"{path}: has pixels x,y, but the template is no film; give the columns label,r,a,s."

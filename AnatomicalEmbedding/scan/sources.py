@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
+from typing import NamedTuple, Self
 
 from ..errors import AnatomicalEmbeddingError
 from ..files import free_name
@@ -101,15 +102,13 @@ def find_scans(
                 report(f"left out: {scan.label}: {scan.unfit}.")
         for scan in usable or [Source(str(path), "", (), alone=True, size=0, changed_ns=0)]:
             sources.setdefault(Path(scan.label).resolve(), scan)
-    if unknown := set(series) - {scan.series for scan in sources.values()}:
+    unknown = set(series) - {scan.series for scan in sources.values()}
+    if unknown:
         raise AnatomicalEmbeddingError(
             f"--series {min(unknown)}: none of the folders contains this series; `anatemb info DIR` lists the series."
         )
-    return dict(
-        zip(
-            distinct_names([scan.label for scan in sources.values()]), sources.values(), strict=True
-        )
-    )
+    names = distinct_names([scan.label for scan in sources.values()])
+    return dict(zip(names, sources.values(), strict=True))
 
 
 def _scans_at(
@@ -134,22 +133,19 @@ def distinct_names(scans: Sequence[str | Path]) -> list[str]:
     the series UID after it, as few as needed: a/ct.nii.gz and b/ct.nii.gz become a_ct and b_ct. Names that are still
     equal, for example of ct.nii.gz and ct.nrrd in one folder, get numbers: _2, _3 ...
     """
-    parts = [_parts(str(scan)) for scan in scans]
+    labels = [_Label.of(str(scan)) for scan in scans]
+    names = [label.name for label in labels]
     alike: dict[str, list[int]] = {}
-    for number, (_, name, _) in enumerate(parts):
+    for number, name in enumerate(names):
         alike.setdefault(name.casefold(), []).append(number)
-    names = [name for _, name, _ in parts]
     for group in alike.values():
         # scans of one name: as many columns of folders and of numbers of the UID as tell them apart
-        above = _telling([parts[n][0] for n in group], [])
-        after = _telling([parts[n][2] for n in group], above)
+        folders = _telling([labels[n].folders for n in group], [])
+        numbers = _telling([labels[n].numbers for n in group], folders)
         for row, n in enumerate(group):
-            words = [
-                *(column[row] for column in above),
-                names[n],
-                *(column[row] for column in after),
-            ]
-            names[n] = "_".join(filter(None, words))
+            before = [column[row] for column in folders]
+            after = [column[row] for column in numbers]
+            names[n] = "_".join(filter(None, [*before, names[n], *after]))
     used: set[str] = set()
     for number, name in enumerate(names):
         names[number] = free_name(name, used)
@@ -157,15 +153,25 @@ def distinct_names(scans: Sequence[str | Path]) -> list[str]:
     return names
 
 
-def _parts(scan: str) -> tuple[list[str], str, list[str]]:
-    """Split the label of a scan into the folders above its file, the file's name, and the numbers of its series UID."""
-    series = _LABEL.fullmatch(scan)
-    if series and _exists(scan):  # the # is part of the file's name
-        series = None
-    path = Path(os.path.normpath(Path(series[1] if series else scan).absolute()))
-    # names hold no slashes, backslashes or colons
-    above = [re.sub(r"[\\/:]", "", part) for part in path.parts[:-1]]
-    return above, display_name(path), re.split("[.-]", series[2]) if series else []
+class _Label(NamedTuple):
+    """The parts of a scan's label: the folders above its file, the file's name, and the numbers of its series UID."""
+
+    folders: list[str]
+    name: str
+    numbers: list[str]
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """Split a label."""
+        file, numbers = text, []
+        series = _LABEL.fullmatch(text)
+        if series and not _exists(text):  # else the # is part of the file's name
+            file = series[1]
+            numbers = re.split("[.-]", series[2])
+        path = Path(os.path.normpath(Path(file).absolute()))
+        # names hold no slashes, backslashes or colons
+        folders = [re.sub(r"[\\/:]", "", part) for part in path.parts[:-1]]
+        return cls(folders, display_name(path), numbers)
 
 
 def _telling(rows: list[list[str]], earlier: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
@@ -175,12 +181,12 @@ def _telling(rows: list[list[str]], earlier: list[tuple[str, ...]]) -> list[tupl
     rows: for each scan, a list of parts of its name. earlier: columns with other parts of the names.
     """
     chosen: list[tuple[str, ...]] = []
+    groups = set(zip(*earlier, strict=True)) or {()}  # without any column, all scans are alike
     for column in zip_longest(*rows, fillvalue=""):
-        before = [*earlier, *chosen]
-        # without any column before, all scans are alike: one group
-        groups_before = len(set(zip(*before, strict=True))) or 1
-        if len(set(zip(*before, column, strict=True))) > groups_before:
+        finer_groups = set(zip(*earlier, *chosen, column, strict=True))
+        if len(finer_groups) > len(groups):
             chosen.append(column)
+            groups = finer_groups
     return chosen
 
 

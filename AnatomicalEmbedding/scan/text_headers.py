@@ -33,16 +33,15 @@ def check_text_header(path: Path) -> None:
         head = stream.read(_HEADER_BYTES)
     if suffix in (".nrrd", ".nhdr"):
         # the header ends at the first empty line
-        lines = re.split(rb"\r?\n", re.split(rb"\r?\n\r?\n", head, maxsplit=1)[0])
+        header, *_ = re.split(rb"\r?\n\r?\n", head, maxsplit=1)
+        lines = re.split(rb"\r?\n", header)
         harmless = all(len(line) <= _LONGEST_FIELD or _is_free(line) for line in lines)
     else:
         stated = re.findall(rb"NDims\s*=\s*([^\r\n]*)", head)
         axes = {str(n).encode() for n in range(1, _MOST_AXES + 1)}
         harmless = bool(stated) and all(value.strip() in axes for value in stated)
-    places = b" ".join(_GEOMETRY.findall(head))
-    if not harmless or any(
-        abs(float(number)) > LARGEST_POSITION_MM for number in _NUMBER.findall(places)
-    ):
+    numbers = _NUMBER.findall(b" ".join(_GEOMETRY.findall(head)))
+    if not harmless or any(abs(float(number)) > LARGEST_POSITION_MM for number in numbers):
         raise VolumeError(
             f"{path}: is damaged, truncated, or not a {suffix} file; copy or export it again."
         )

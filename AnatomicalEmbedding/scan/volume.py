@@ -72,13 +72,13 @@ class Volume:
         return f"{type(self).__name__}({self.name or self.path or 'scan'}: {size_text(self.shape[::-1])} voxels)"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "voxels", as_hu_array(self.voxels, self._where))
-        object.__setattr__(self, "ijk_to_ras", as_affine(self.ijk_to_ras, self._where))
+        object.__setattr__(self, "voxels", as_hu_array(self.voxels, self.where))
+        object.__setattr__(self, "ijk_to_ras", as_affine(self.ijk_to_ras, self.where))
 
     @property
-    def _where(self) -> str:
-        """What an error message about this scan begins with."""
-        return self.path or self.name or "volume"
+    def where(self) -> str:
+        """What an error message about this scan begins with: its path or its name."""
+        return self.path or self.name or "the scan"
 
     @classmethod
     def of(
@@ -113,19 +113,8 @@ class Volume:
             return cls.read(source, check=check)
         if isinstance(source, sitk.Image):
             return (check or check_ct)(cls.from_sitk(source, name))
+        voxels = _array_of(source)
         own_affine = getattr(source, "affine", None)
-        voxels = source
-        # nibabel has `dataobj`, TorchIO `data`; a tensor of MONAI is the voxels
-        if own_affine is not None:
-            voxels = getattr(source, "dataobj", getattr(source, "data", source))
-        if hasattr(voxels, "detach"):  # a tensor of torch
-            voxels = voxels.detach().cpu()
-        if not hasattr(voxels, "__array__"):
-            kinds = "a path, a Volume, an array with affine or spacing, or an image of SimpleITK or nibabel"
-            raise TypeError(f"{type(source).__name__} is not a scan; give {kinds}.")
-        voxels = np.asarray(voxels)
-        if voxels.ndim == 4 and 1 in (voxels.shape[0], voxels.shape[-1]):
-            voxels = voxels[0] if voxels.shape[0] == 1 else voxels[..., 0]
         if own_affine is not None:  # (i, j, k), RAS
             return cls.from_array(voxels.T, np.asarray(own_affine), name, check)
         if affine is None and spacing is None:
@@ -274,12 +263,11 @@ class Volume:
         upper = np.minimum(lower + 1, last)
         fraction = ijk - lower
         values = np.zeros(len(ijk))
-        # of the eight voxels around a point, each is weighted by how near it is along each axis;
-        # corner: for each axis, 0 for the lower and 1 for the upper neighbour
-        for corner in product((0, 1), repeat=3):
-            index = np.where(corner, upper, lower)
-            weight = np.where(corner, fraction, 1 - fraction).prod(axis=-1)
-            values += weight * self.voxels[index[:, 2], index[:, 1], index[:, 0]]
+        # of the eight voxels around a point, each is weighted by how near it is along each axis
+        for is_upper in product((False, True), repeat=3):
+            i, j, k = np.where(is_upper, upper, lower).T
+            weight = np.where(is_upper, fraction, 1 - fraction).prod(axis=-1)
+            values += weight * self.voxels[k, j, i]
         result = np.full(len(points_ras), float(outside))
         result[inside] = values
         return result
@@ -302,7 +290,7 @@ class Film(Volume):
         if width_mm is None:
             return self
         pixel_mm = width_mm / self.shape[2]
-        check_film_size(self.shape, (pixel_mm, pixel_mm), self._where)
+        check_film_size(self.shape, (pixel_mm, pixel_mm), self.where)
         notes = (
             *(note for note in self.notes if "pixel size" not in note),
             f"the film is {width_mm:g} mm wide",
@@ -327,10 +315,10 @@ def check_ct(volume: Volume) -> Volume:
     if notes != volume.notes:
         volume = replace(volume, voxels=voxels, notes=notes)
     if isinstance(volume, Film):
-        check_film_size(volume.shape, volume.spacing[:2], volume._where)
+        check_film_size(volume.shape, volume.spacing[:2], volume.where)
         return volume
-    check_spacing(spacing_of(volume.ijk_to_ras), volume._where)
-    check_extent(volume.shape, volume.ijk_to_ras, volume._where)
+    check_spacing(spacing_of(volume.ijk_to_ras), volume.where)
+    check_extent(volume.shape, volume.ijk_to_ras, volume.where)
     check_voxels(volume)
     return volume
 
@@ -339,12 +327,12 @@ def check_any(volume: Volume) -> Volume:
     """Return a volume of any kind, with values of any unit. Raises VolumeError if it is too small or empty."""
     if isinstance(volume, Film) or min(volume.shape) < LEAST_VOXELS:
         raise VolumeError(
-            f"{volume._where}: has {size_text(volume.shape[::-1])} voxels;"
+            f"{volume.where}: has {size_text(volume.shape[::-1])} voxels;"
             f" give a 3-D scan with at least {LEAST_VOXELS} voxels along each axis."
         )
     if volume.voxels.min() == volume.voxels.max():
         raise VolumeError(
-            f"{volume._where}: all voxels are equal, so the image is empty; export the scan again."
+            f"{volume.where}: all voxels are equal, so the image is empty; export the scan again."
         )
     return volume
 
@@ -353,9 +341,31 @@ def check_voxels(volume: Volume) -> None:
     """Raise VolumeError unless the voxels look like CT in HU. If the volume has no path, also check the axis order."""
     if isinstance(volume, Film):
         return
-    check_hounsfield(volume.voxels, volume._where)
+    check_hounsfield(volume.voxels, volume.where)
     if not volume.path:
-        check_axis_order(volume.voxels, volume.ijk_to_ras, volume._where)
+        check_axis_order(volume.voxels, volume.ijk_to_ras, volume.where)
+
+
+def _array_of(source: Any) -> np.ndarray:
+    """Return the voxels of an image of nibabel, TorchIO or MONAI, or of an array or tensor, without a fourth axis of
+    length 1. Raises TypeError for other objects."""
+    voxels = source
+    # nibabel has `dataobj`, TorchIO `data`; a tensor of MONAI is the voxels
+    if getattr(source, "affine", None) is not None:
+        voxels = getattr(source, "dataobj", getattr(source, "data", source))
+    if hasattr(voxels, "detach"):  # a tensor of torch
+        voxels = voxels.detach().cpu()
+    if not hasattr(voxels, "__array__"):
+        kinds = (
+            "a path, a Volume, an array with affine or spacing, or an image of SimpleITK or nibabel"
+        )
+        raise TypeError(f"{type(source).__name__} is not a scan; give {kinds}.")
+    voxels = np.asarray(voxels)
+    if voxels.ndim == 4 and voxels.shape[0] == 1:
+        return voxels[0]
+    if voxels.ndim == 4 and voxels.shape[-1] == 1:
+        return voxels[..., 0]
+    return voxels
 
 
 def _from_arrays(

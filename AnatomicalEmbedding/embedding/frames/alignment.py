@@ -125,22 +125,21 @@ def align(
     for spacing in _AFFINE_LEVELS:
         spacing_mm = max(spacing * unit, finest_mm)
         affine = fit_affine(fixed, moving, spacing_mm, affine)
-    step(0.5)
     low, high = fixed.volume.bounds_ras
     field: SplineField | None = None
-    for spacing, knot in _LEVELS:
-        spacing_mm, knot_mm = max(spacing * unit, finest_mm), knot * unit
+    for level, (spacing, knot) in enumerate(_LEVELS):
+        spacing_mm = max(spacing * unit, finest_mm)
+        knot_mm = knot * unit
         field = SplineField.over(low, high, knot_mm) if field is None else field.refined(knot_mm)
         comparison = Comparison(fixed.features(spacing_mm), moving.features(spacing_mm), affine)
         no_change = SplineField(field.low, field.knot_mm, torch.zeros_like(field.coefficients))
         for number in range(_ROUNDS):
+            step(0.5 + 0.5 * (level + number / _ROUNDS) / len(_LEVELS))
             field, moved_mm = comparison.improved(field, no_change, _SMOOTH)
-            step(0.5 + 0.25 * (spacing == _LEVELS[-1][0]) + 0.25 * number / _ROUNDS)
             if moved_mm < _STILL * spacing_mm:
                 break
-    likeness, affine_likeness = (
-        _likeness(fixed, moving, affine, displacement, spacing_mm) for displacement in (field, None)
-    )
+    likeness = _likeness(fixed, moving, affine, field, spacing_mm)
+    affine_likeness = _likeness(fixed, moving, affine, None, spacing_mm)
     return Alignment(affine, field, likeness, affine_likeness)
 
 
@@ -155,18 +154,21 @@ def _likeness(
 
     Points of parts that the scan lacks do not count, unless it lacks most of the object: then the likeness is 0.
     """
-    still, scan = (image.on_grid(spacing_mm) for image in (fixed, moving))
-    lattice, weight = fixed.features(spacing_mm).lattice, fixed.features(spacing_mm).weight
-    points = lattice.places[:, weight > 0]
+    features = fixed.features(spacing_mm)
+    in_object = features.weight > 0
+    points = features.lattice.places[:, in_object]
     if not points.shape[1]:
         return 0.0
-    places = Alignment(affine, field, 0.0, 0.0).on(lattice)[:, weight > 0]
-    values = read_grey(still.hu, still.lattice, points)
+    places = Alignment(affine, field, 0.0, 0.0).on(features.lattice)[:, in_object]
     scan_features = moving.features(spacing_mm)
     in_scan = read_grey(scan_features.weight, scan_features.lattice, places) > 0.5
     if float(in_scan.float().mean()) < _LEAST_SHOWN:
         return 0.0
-    pair = torch.stack([values, read_grey(scan.hu, scan.lattice, places)])[:, in_scan]
+    still = fixed.on_grid(spacing_mm)
+    scan = moving.on_grid(spacing_mm)
+    fixed_values = read_grey(still.hu, still.lattice, points)
+    moving_values = read_grey(scan.hu, scan.lattice, places)
+    pair = torch.stack([fixed_values, moving_values])[:, in_scan]
     return float(torch.nan_to_num(torch.corrcoef(pair))[0, 1])
 
 
@@ -206,8 +208,8 @@ def rotation_candidates(
     fixed: GreyImage,
     moving: GreyImage,
     spacing_mm: float,
-    step: Callable[[float], None] = lambda share: None,
-    any_rotation: bool = True,
+    step: Callable[[float], None],
+    any_rotation: bool,
 ) -> list[np.ndarray]:
     """Return the rotations, each with its best shift, after which two small images correlate best: (4, 4) each.
 
@@ -217,43 +219,47 @@ def rotation_candidates(
         step: called with the share of the work that is done.
         any_rotation: as in `align`.
     """
-    middles = fixed.centre_ras, moving.centre_ras
-    first = -spacing_mm * (_SIDE - 1) / 2
-    cube = Lattice((first,) * 3, (spacing_mm,) * 3, (_SIDE,) * 3).places.flatten(1)
-    grids = [image.on_grid(spacing_mm) for image in (fixed, moving)]
-    # twice the side, so that a shift does not wrap around
-    padded = (2 * _SIDE,) * 3
-    still = _standardised(_small(grids[0], cube[None] + _column(middles[0])))
-    spectrum = torch.fft.rfftn(still, padded).conj()
     rotations = spread_rotations(_ROTATIONS)
     if not any_rotation:
         rotations = rotations[_cosines(rotations) > _ALIKE]
-    scores, shifts = [], []
+    first = -spacing_mm * (_SIDE - 1) / 2
+    cube = Lattice((first,) * 3, (spacing_mm,) * 3, (_SIDE,) * 3).places.flatten(1)
+    # twice the side, so that a shift does not wrap around
+    padded = (2 * _SIDE,) * 3
+    still = _small_images(fixed.on_grid(spacing_mm), fixed.centre_ras, cube[None])
+    spectrum = torch.fft.rfftn(still, padded).conj()
+    scan = moving.on_grid(spacing_mm)
+    scores, places = [], []
     for number in range(0, len(rotations), _BATCH):
         batch = torch.from_numpy(rotations[number : number + _BATCH]).float()
-        turned = _standardised(_small(grids[1], batch @ cube + _column(middles[1])))
-        correlation = torch.fft.irfftn(
-            torch.fft.rfftn(turned, padded, dim=(1, 2, 3)) * spectrum, padded, dim=(1, 2, 3)
-        )
-        best, place = correlation.flatten(1).max(dim=1)
-        scores.append(best)
-        shifts.append(place)
+        turned = _small_images(scan, moving.centre_ras, batch @ cube)
+        turned_spectrum = torch.fft.rfftn(turned, padded, dim=(1, 2, 3))
+        correlation = torch.fft.irfftn(turned_spectrum * spectrum, padded, dim=(1, 2, 3))
+        score, place = correlation.flatten(1).max(dim=1)
+        scores.append(score)
+        places.append(place)
         step(number / len(rotations))
-    place = np.stack(np.unravel_index(torch.cat(shifts).numpy(), padded)[::-1], axis=1)
-    shift_mm = np.where(place >= _SIDE, place - 2 * _SIDE, place) * spacing_mm
+    # the best shift of each rotation; those beyond the side are negative
+    shift = np.stack(np.unravel_index(torch.cat(places).numpy(), padded)[::-1], axis=1)
+    shift_mm = np.where(shift >= _SIDE, shift - 2 * _SIDE, shift) * spacing_mm
+    starts = []
+    for index in _distinct(rotations, torch.cat(scores)):
+        start = np.eye(4)
+        start[:3, :3] = rotations[index]
+        start[:3, 3] = moving.centre_ras + rotations[index] @ (shift_mm[index] - fixed.centre_ras)
+        starts.append(start)
+    return starts
+
+
+def _distinct(rotations: np.ndarray, scores: torch.Tensor) -> list[int]:
+    """Return the indices of the rotations (n, 3, 3) with the highest scores (n,), without those near a better one."""
     chosen: list[int] = []
-    for index in torch.cat(scores).argsort(descending=True).tolist():
+    for index in scores.argsort(descending=True).tolist():
         if not chosen or _cosines(rotations[chosen] @ rotations[index].T).max() < _APART:
             chosen.append(index)
         if len(chosen) == _CANDIDATES:
             break
-    starts = []
-    for index in chosen:
-        start = np.eye(4)
-        start[:3, :3] = rotations[index]
-        start[:3, 3] = middles[1] + rotations[index] @ (shift_mm[index] - middles[0])
-        starts.append(start)
-    return starts
+    return chosen
 
 
 def _cosines(rotations: np.ndarray) -> np.ndarray:
@@ -261,20 +267,20 @@ def _cosines(rotations: np.ndarray) -> np.ndarray:
     return (np.trace(rotations, axis1=-2, axis2=-1) - 1) / 2
 
 
-def _column(point: np.ndarray) -> torch.Tensor:
-    return torch.from_numpy(point).float().view(3, 1)
+def _small_images(
+    grid: WorkingGrid, centre_ras: np.ndarray, offsets_mm: torch.Tensor
+) -> torch.Tensor:
+    """Read small images (n, _SIDE, _SIDE, _SIDE), each with the mean 0 and the length 1.
 
-
-def _small(grid: WorkingGrid, places: torch.Tensor) -> torch.Tensor:
-    """Read small images (n, _SIDE, _SIDE, _SIDE) at places (n, 3, m) RAS mm."""
+    Args:
+        grid: the image from which they are read.
+        centre_ras: (3,) RAS mm, their centre.
+        offsets_mm: (n, 3, m) places of their points, from the centre.
+    """
+    places = offsets_mm + torch.from_numpy(centre_ras).float().view(3, 1)
     values = read_grey(grid.hu, grid.lattice, places.transpose(0, 1))
-    return values.view(-1, _SIDE, _SIDE, _SIDE)
-
-
-def _standardised(images: torch.Tensor) -> torch.Tensor:
-    """Subtract the mean of each image (n, k, j, i), and scale it to length 1."""
-    images = images - images.mean(dim=(1, 2, 3), keepdim=True)
-    return F.normalize(images.flatten(1), dim=1).view(images.shape)
+    values = values - values.mean(dim=1, keepdim=True)
+    return F.normalize(values, dim=1).view(-1, _SIDE, _SIDE, _SIDE)
 
 
 def fit_affine(
@@ -292,37 +298,54 @@ def fit_affine(
         affine: the start.
         similarity: True to keep one scale for all axes, and no shear.
     """
-    levels = fixed.features(spacing_mm), moving.features(spacing_mm)
-    points = levels[0].lattice.places
+    fixed_features = fixed.features(spacing_mm)
+    moving_features = moving.features(spacing_mm)
+    points = fixed_features.lattice.places
     for _ in range(_AFFINE_ROUNDS):
-        force, matrix = Comparison(*levels, affine).terms(torch.zeros_like(points))
+        comparison = Comparison(fixed_features, moving_features, affine)
+        force, matrix = comparison.terms(torch.zeros_like(points))
         informed = matrix[0] > 0
         if not informed.any():
             break
+        # a change (3, 4) of the transform moves the points by change @ design
         places = points[:, informed].double()
         middle = places.mean(dim=1, keepdim=True)
         design = torch.cat([places - middle, torch.ones_like(places[:1])])
-        square = torch.einsum(
-            "abn,cn,dn->acbd", matrix[:, informed].double()[WHERE], design, design
-        ).reshape(12, 12)
-        slope = (force[:, informed].double() @ design.T).reshape(12)
+        basis = torch.eye(12, dtype=torch.double)
+        if similarity:
+            basis = torch.from_numpy(_similarities(affine[:3, :3]))
+        force, matrix = force[:, informed].double(), matrix[:, informed].double()[WHERE]
+        change = _gauss_newton(force, matrix, design, basis)
         centre = middle[:, 0].numpy()
-        basis = torch.from_numpy(_similarities(affine[:3, :3])) if similarity else torch.eye(12)
-        basis = basis.double()
-        square = basis @ square @ basis.T
-        ridge = _RIDGE * square.diagonal().mean() * torch.eye(len(square))
-        change = -(torch.linalg.solve(square + ridge, basis @ slope) @ basis).reshape(3, 4).numpy()
-        place = transform_points(affine, centre[None])[0] + change[:, 3]
-        linear = affine[:3, :3] + change[:, :3]
+        place = transform_points(affine, centre[None])[0] + change[:, 3].numpy()
+        linear = affine[:3, :3] + change[:, :3].numpy()
         if similarity:
             turn, stretch, across = np.linalg.svd(linear)
             linear = turn @ across * stretch.mean()
         affine = np.eye(4)
-        affine[:3, :3], affine[:3, 3] = linear, place - linear @ centre
-        moved = torch.from_numpy(change) @ design
+        affine[:3, :3] = linear
+        affine[:3, 3] = place - linear @ centre
+        moved = change @ design
         if float(moved.norm(dim=0).mean()) < _STILL * spacing_mm:
             break
     return affine
+
+
+def _gauss_newton(
+    force: torch.Tensor, matrix: torch.Tensor, design: torch.Tensor, basis: torch.Tensor
+) -> torch.Tensor:
+    """Return the change (3, 4) of an affine transform that reduces the difference of two images most.
+
+    Args:
+        force, matrix: (3, n) gradients and (3, 3, n) Gauss-Newton matrices of the difference at n points.
+        design: (4, n) the points and 1.
+        basis: (m, 12) the changes that are possible, in rows.
+    """
+    square = torch.einsum("abn,cn,dn->acbd", matrix, design, design).reshape(12, 12)
+    slope = (force @ design.T).reshape(12)
+    square = basis @ square @ basis.T
+    ridge = _RIDGE * square.diagonal().mean() * torch.eye(len(square))
+    return -(torch.linalg.solve(square + ridge, basis @ slope) @ basis).reshape(3, 4)
 
 
 def _similarities(linear: np.ndarray) -> np.ndarray:
@@ -340,13 +363,15 @@ def local_likeness(fixed: GreyImage, moving: GreyImage, alignment: Alignment) ->
         fixed, moving: the images.
         alignment: of the two.
     """
-    still, scan = (image.on_grid(fixed.voxel_mm) for image in (fixed, moving))
+    still = fixed.on_grid(fixed.voxel_mm)
+    scan = moving.on_grid(fixed.voxel_mm)
     first = still.hu
     second = read_grey(scan.hu, scan.lattice, alignment.on(still.lattice))
-    products = (first, second, first * first, second * second, first * second)
-    means = windowed(windowed(torch.stack(products)[None]))[0]
-    spread = [(means[n + 2] - means[n].square()).clamp_min(0) + NOISE**2 for n in (0, 1)]
-    return (means[4] - means[0] * means[1] + NOISE**2) / (spread[0] * spread[1]).sqrt()
+    products = torch.stack([first, second, first * first, second * second, first * second])
+    a, b, aa, bb, ab = windowed(windowed(products[None]))[0]  # means
+    a_variance = (aa - a.square()).clamp_min(0) + NOISE**2
+    b_variance = (bb - b.square()).clamp_min(0) + NOISE**2
+    return (ab - a * b + NOISE**2) / (a_variance * b_variance).sqrt()
 
 
 def mean_image(

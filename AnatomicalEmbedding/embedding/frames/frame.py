@@ -16,7 +16,7 @@ from ...fields.spline import Lattice
 from ...scan.geometry import transform_points
 from ...scan.volume import Volume
 from ..map import EmbeddingMap, Provenance
-from ..tensor_files import check_fields
+from ..tensor_files import from_json
 from ..working_grid import grid_matrix
 from .alignment import Alignment, align, local_likeness
 from .grey_image import MODALITIES, GreyImage, read_grey
@@ -62,12 +62,7 @@ class FrameSpec:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> FrameSpec:
         """Make a spec from its fields. Raises ValueError or TypeError for values that no frame can have."""
-        check_fields(cls, values)
-        fields: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value
-            for name, value in values.items()
-        }
-        spec = cls(**fields)
+        spec = from_json(cls, values)
         fits = (
             spec.modality in MODALITIES
             and all(0 < n < 4096 for n in spec.size)
@@ -126,7 +121,7 @@ class Frame(torch.nn.Module):
         Raises:
             VolumeError: the scan is not of the kind of the frame.
         """
-        where = image.volume.path or image.name or "the scan"
+        where = image.volume.where
         ratio = image.radius_mm / self.spec.radius_mm
         if not _SIZES[0] < ratio < _SIZES[1]:
             raise VolumeError(
@@ -181,26 +176,23 @@ class Frame(torch.nn.Module):
         """
         cell_mm = CELL * self.unit_mm
         grid = image.on_grid(cell_mm / _PARTS, _PARTS, _PARTS)
-        bright = (grid.hu > image.threshold / 2).float()[None, None]
-        share = F.max_pool3d(F.avg_pool3d(bright, _PARTS), 3, 1, 1)[0, 0]
         first_ras = grid.origin_ras + (_PARTS - 1) / 2 * cell_mm / _PARTS
         cell_to_ras = grid_matrix(first_ras, (cell_mm,) * 3)
+        bright = (grid.hu > image.threshold / 2).float()[None, None]
+        # the largest share of object in a cell and its neighbours
+        share = F.max_pool3d(F.avg_pool3d(bright, _PARTS), 3, 1, 1)[0, 0]
         body = share >= _LEAST_SHARE
         centres = transform_points(cell_to_ras, torch.nonzero(body).flip(1).numpy())
         places = torch.from_numpy(alignment.to_frame(centres)).float()
         common = read_grey(self.occupancy.float().cpu(), self.spec.lattice, places.T)
-        local = local_likeness(self.grey_image, image, alignment)
-        alike = read_grey(local, self.spec.lattice, places.T)
-        usable = (
-            (common >= _COMMON)
-            # where scan and frame are less alike, the scan lacks this part
-            & (alike >= self.spec.least_likeness)
-            & torch.from_numpy(image.volume.contains(centres))
-        )
+        likeness = local_likeness(self.grey_image, image, alignment)
+        likeness = read_grey(likeness, self.spec.lattice, places.T)
+        usable = (common >= _COMMON) & torch.from_numpy(image.volume.contains(centres))
+        # where scan and frame are less alike, the scan lacks this part
+        usable &= likeness >= self.spec.least_likeness
         body[body.clone()] = usable
         if not body.any():
-            where = image.volume.path or image.name or "the scan"
-            raise VolumeError(f"{where}: shows no object; check the file.")
+            raise VolumeError(f"{image.volume.where}: shows no object; check the file.")
         coordinate = torch.zeros(3, *body.shape)
         coordinate[:, body] = places[usable].T
         return EmbeddingMap(

@@ -12,7 +12,7 @@ import SimpleITK as sitk
 import torch
 import torch.nn.functional as F
 
-from ...fields.comparison import Features, windowed
+from ...fields.comparison import Features, normalised
 from ...fields.spline import Lattice
 from ...scan.checks import grey_range
 from ...scan.geometry import AIR_HU
@@ -85,15 +85,16 @@ class GreyImage:
         otsu.Execute(sitk.GetImageFromArray(values))
         threshold = float(otsu.GetThreshold())
         bright = values > threshold
-        points, mass = grid.lattice.points_ras()[bright.ravel()], values[bright]
-        if not len(points):
+        if not bright.any():
             return threshold, self.volume.bounds_ras.mean(axis=0), 0.0
+        points = grid.lattice.points_ras()[bright.ravel()]
+        mass = values[bright]
         centre = np.average(points, axis=0, weights=mass)
         distance = np.linalg.norm(points - centre, axis=1)
         order = distance.argsort()
-        cumulative = mass[order].cumsum()
-        index = np.searchsorted(cumulative, _MASS_SHARE * cumulative[-1])
-        return threshold, centre, float(distance[order][index])
+        mass_within = mass[order].cumsum()
+        last = np.searchsorted(mass_within, _MASS_SHARE * mass_within[-1])
+        return threshold, centre, float(distance[order][last])
 
     @property
     def threshold(self) -> float:
@@ -117,23 +118,16 @@ class GreyImage:
             bright = (grid.hu > self.threshold / 2).float()
             mask = F.max_pool3d(bright[None], 5, 1, 2)[0] > 0
             grid, inside = crop(grid, mask.numpy(), 1, 1)
-            values = grid.hu[None, None]
-            mean = windowed(values)
-            variance = (windowed(values * values) - mean * mean).clamp_min(0)
-            local = ((values - mean) / (variance + NOISE**2).sqrt())[0]
             weight = torch.from_numpy(inside).float()
-            self._features[spacing_mm] = Features(local, weight, grid.lattice)
+            values = normalised(grid.hu, NOISE)
+            self._features[spacing_mm] = Features(values, weight, grid.lattice)
         return self._features[spacing_mm]
 
 
 def read_grey(values: torch.Tensor, lattice: Lattice, places: torch.Tensor) -> torch.Tensor:
     """Interpolate values (k, j, i) at the points of a lattice, at places (3, ...) RAS mm; 0 outside. Returns (...)."""
-    origin, spacing, size = (
-        torch.tensor(numbers, dtype=torch.float32).view(3, 1)
-        for numbers in (lattice.origin_ras, lattice.spacing_mm, lattice.size)
-    )
-    position = ((2 * (places.flatten(1).float() - origin) / spacing + 1) / size - 1).T
-    samples = F.grid_sample(values[None, None], position[None, None, None], align_corners=False)
+    positions = lattice.sample_positions(places.flatten(1))
+    samples = F.grid_sample(values[None, None], positions[None, None, None], align_corners=False)
     return samples.view(places.shape[1:])
 
 

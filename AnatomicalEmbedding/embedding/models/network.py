@@ -18,7 +18,7 @@ from torch import nn
 from ...anatomy.names import canonical_name
 from ...scan.checks import MAX_SPACING_MM, MIN_SPACING_MM
 from ..device import mixed_precision
-from ..tensor_files import check_fields
+from ..tensor_files import from_json
 from .convolution import Convolution
 from .organs import LEAST_LENGTH, OrganHead
 
@@ -86,11 +86,7 @@ class NetworkSpec:
     @classmethod
     def from_dict(cls, values: dict) -> "NetworkSpec":
         """Make a spec from its fields. Raises ValueError or TypeError for values that no network can have."""
-        check_fields(cls, values)
-        fields: dict[str, Any] = {
-            name: tuple(v) if isinstance(v, list) else v for name, v in values.items()
-        }
-        spec = cls(**fields)
+        spec = from_json(cls, values)
         rising = all(low + 1e-3 <= high for low, high in pairwise(spec.hu_knots))
         fits = (
             2 <= len(spec.widths) <= 8
@@ -252,28 +248,28 @@ class EmbeddingNetwork(nn.Module):
                 coordinate = self.output_norm(self.coordinate(up.float()))
         if not descriptors or not self.spec.local_channels:
             return Features(coordinate)
+        has_organs = self.spec.organs and coordinate is not None
         if self.training:
             local = self.local(x, up)
             logits = None
-            if self.spec.organs and coordinate is not None:
+            if has_organs:
                 logits = self.organs(F.avg_pool3d(x, 2), coordinate.detach(), up, coarse, local)
             return Features(coordinate, None, local, logits)
         content = _Content(x, up)
         part = content.cut(x)
-        fine_part = content.cut(up)
-        local = self.local(part, fine_part)
+        up_part = content.cut(up)
+        local = self.local(part, up_part)
         organs = None
-        if self.spec.organs and coordinate is not None:
+        if has_organs:
             image = F.avg_pool3d(part, 2)
-            place = content.cut(coordinate)
-            logits = self.organs(image, place, fine_part, coarse, local, content.cells)
+            coordinate_part = content.cut(coordinate)
+            logits = self.organs(image, coordinate_part, up_part, coarse, local, content.cells)
             organs = logits.float().softmax(1)[:, 1:]  # without "no organ"
             if self.spec.organ_channels:
                 local = self.organs.join(local, organs)
             organs = content.placed(organs)
-        return Features(
-            coordinate, None, content.placed(local.half(), torch.channels_last_3d), organs
-        )
+        local = content.placed(local.half(), torch.channels_last_3d)
+        return Features(coordinate, None, local, organs)
 
 
 class _LocalHead(nn.Module):
@@ -344,12 +340,12 @@ class _Content:
 def _filled(x: torch.Tensor, axis: int, cells: int) -> slice:
     """Return the slice of cells along `axis` (2, 3 or 4) of `x` that holds all cells with tissue, and three more cells
     at each end. x: (b, 1, k, j, i), input of the network, 0 without tissue. cells: number of cells along `axis`."""
-    filled = (x != 0).flatten(0, 1).any(0).movedim(axis - 2, 0).flatten(1).any(1)
-    where = torch.nonzero(filled).flatten()
-    if not len(where):
+    has_tissue = (x != 0).flatten(0, 1).any(0).movedim(axis - 2, 0).flatten(1).any(1)
+    layers = torch.nonzero(has_tissue).flatten()
+    if not len(layers):
         return slice(0, 1)
-    first = int(where[0]) // STRIDE
-    last = int(where[-1]) // STRIDE
+    first = int(layers[0]) // STRIDE
+    last = int(layers[-1]) // STRIDE
     return slice(max(first - _RIM_CELLS, 0), min(last + _RIM_CELLS + 1, cells))
 
 

@@ -53,12 +53,12 @@ class OrganHead(nn.Module):
         the square root of the organ's probability. So the product of the codes of two places is similar to the
         Bhattacharyya coefficient of their probabilities.
         """
-        every = torch.cat([1 - organs.sum(1, keepdim=True), organs], dim=1).clamp_min(0).sqrt()
-        code = torch.einsum("bnkji,nd->bkjid", every, self.codes).movedim(-1, 1)
+        no_organ = 1 - organs.sum(1, keepdim=True)
+        weights = torch.cat([no_organ, organs], dim=1).clamp_min(0).sqrt()
+        code = torch.einsum("bnkji,nd->bkjid", weights, self.codes).movedim(-1, 1)
         code = F.interpolate(code, scale_factor=2, mode="trilinear")
-        code = code * (
-            _ORGAN_SHARE**0.5 / code.square().sum(1, keepdim=True).sqrt_().clamp_min_(LEAST_LENGTH)
-        )
+        length = code.square().sum(1, keepdim=True).sqrt_().clamp_min_(LEAST_LENGTH)
+        code = code * (_ORGAN_SHARE**0.5 / length)
         return torch.cat([local.half() * (1 - _ORGAN_SHARE) ** 0.5, code.half()], dim=1)
 
     def forward(

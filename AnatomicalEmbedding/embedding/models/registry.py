@@ -73,9 +73,7 @@ def read_weights(path: Path) -> Weights:
         ) from None
     try:
         network = made_for(make, state)
-        network.load_state_dict(
-            {n: t.float() if t.is_floating_point() else t for n, t in state.items()}
-        )
+        network.load_state_dict(state)
     except DAMAGED:
         raise WeightsError(
             f"{path}: the tensors do not fit the network; download the file again."
@@ -109,10 +107,10 @@ def write_weights(network: EmbeddingNetwork | Frame, path: Path, name: str, card
         name: name of the weights.
         card: content of the model card, as JSON values: recipe, data, steps, figures.
     """
-    state = {
-        key: (value.half() if value.is_floating_point() and "running" not in key else value).cpu()
-        for key, value in network.state_dict().items()
-    }
+    state = {}
+    for key, value in network.state_dict().items():
+        is_stored_short = value.is_floating_point() and "running" not in key
+        state[key] = (value.half() if is_stored_short else value).cpu()
     metadata = {_METADATA_KEY: json.dumps({"name": name, "network": asdict(network.spec), **card})}
     write_tensor_file(path, state, metadata, WeightsError)
     return file_sha256(path)
