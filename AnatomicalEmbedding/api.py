@@ -134,26 +134,22 @@ def locate(
     Returns:
         The StructureBox of each structure, by name; with status and `box_ras` (2, 3) RAS mm.
     """
-    model = model or _model_for([scan, examples if isinstance(examples, str | Path) else None])
+    is_folder = isinstance(examples, str | Path)
+    model = model or _model_for([scan, examples if is_folder else None])
     embedding = scan if isinstance(scan, EmbeddingMap) else model.embed(scan)
     if isinstance(structures, str):
         structures = [structures]
+    provenance = embedding.provenance
     path = None if model is None else model.path
-    structure_library = open_library(
-        embedding.provenance.weights_hash, embedding.provenance.model, library, path
-    )
+    structure_library = open_library(provenance.weights_hash, provenance.model, library, path)
+    margins = structure_library.example_margins
     if examples is None:
         finder = BoxFinder.by_library(structure_library, structures, recall)
-    elif isinstance(examples, str | Path):
-        finder = BoxFinder.by_folder(
-            Path(examples), model, structure_library.example_margins, structures, recall
-        )
+    elif is_folder:
+        finder = BoxFinder.by_folder(Path(examples), model, margins, structures, recall)
     else:
-        finder = BoxFinder(
-            choose_examples(examples, structures, "examples"),
-            structure_library.example_margins,
-            recall=recall,
-        )
+        chosen = choose_examples(examples, structures, "examples")
+        finder = BoxFinder(chosen, margins, recall=recall)
     return finder.find(embedding)
 
 
@@ -277,8 +273,7 @@ def _model_for(scans: Sequence[EmbeddingMap | Scan | None]) -> Model | None:
     this is the model for films."""
     if all(scan is None or isinstance(scan, EmbeddingMap) for scan in scans):
         return None
-    films = any(map(_is_film, scans))
-    return load_model(weights_for("auto", films))
+    return load_model(weights_for("auto", any(map(_is_film, scans))))
 
 
 def _is_film(scan: EmbeddingMap | Scan | None) -> bool:

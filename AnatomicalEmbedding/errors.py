@@ -1,7 +1,7 @@
 """Errors that a user may see. Every message names the file, the problem and the remedy in one sentence."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from importlib import import_module
 from types import ModuleType
@@ -49,6 +49,27 @@ class MemoryLimitError(AnatomicalEmbeddingError):
 
 class CancelledError(AnatomicalEmbeddingError):
     """The user pressed Cancel; nothing was written."""
+
+
+# Long work calls these between its steps. The first two get the share of the work that is done, 0 to 1 (and the name of
+# the step), and may raise CancelledError to stop the work; the third returns True to stop it.
+ProgressCallback = Callable[[float, str], None]
+ShareCallback = Callable[[float], None]
+CancelCallback = Callable[[], bool]
+
+
+def stoppable(
+    progress: ProgressCallback | None, cancelled: CancelCallback | None, message: str
+) -> ProgressCallback:
+    """Return a function that calls `progress`, or raises CancelledError with a message if `cancelled` returns True."""
+
+    def step(share: float, text: str) -> None:
+        if cancelled is not None and cancelled():
+            raise CancelledError(message)
+        if progress is not None:
+            progress(share, text)
+
+    return step
 
 
 def did_you_mean(name: str, known_names: Iterable[str]) -> str:

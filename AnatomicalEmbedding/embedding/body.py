@@ -1,6 +1,5 @@
 """Finds the mask of the patient's body in a scan, without air, table and blankets."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +7,7 @@ import SimpleITK as sitk
 import torch
 import torch.nn.functional as F
 
-from ..errors import VolumeError
+from ..errors import ProgressCallback, VolumeError
 from ..scan.geometry import AIR_HU
 from ..scan.volume import Volume
 from .working_grid import WorkingGrid, crop, resample
@@ -28,7 +27,7 @@ def patient_on_grid(
     spacing_mm: tuple[float, float, float],
     lattice: int,
     size_step: int,
-    step: Callable[[float, str], None] = lambda share, text: None,
+    step: ProgressCallback = lambda share, text: None,
 ) -> tuple[WorkingGrid, np.ndarray]:
     """Make the network's input from a scan.
 

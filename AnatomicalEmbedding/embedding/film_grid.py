@@ -1,12 +1,10 @@
 """Makes the network's input from a film, a scan with one slice. For a CT, module `body` does this work."""
 
-from collections.abc import Callable
-
 import numpy as np
 import torch
 import torch.nn.functional as F
 
-from ..errors import VolumeError
+from ..errors import ProgressCallback, VolumeError
 from ..scan.checks import MIN_EXTENT_MM
 from ..scan.volume import Film, Volume
 from .body import patient_on_grid
@@ -30,7 +28,7 @@ def scan_on_grid(
     spacing_mm: tuple[float, float, float],
     lattice: int,
     size_step: int,
-    step: Callable[[float, str], None] = lambda share, text: None,
+    step: ProgressCallback = lambda share, text: None,
 ) -> tuple[WorkingGrid, np.ndarray]:
     """Make the network's input from a CT or a film.
 

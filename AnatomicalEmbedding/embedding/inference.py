@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -12,7 +11,16 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from ..errors import CancelledError, MemoryLimitError, VolumeError, WeightsError
+from ..errors import (
+    CancelCallback,
+    CancelledError,
+    MemoryLimitError,
+    ProgressCallback,
+    ShareCallback,
+    VolumeError,
+    WeightsError,
+    stoppable,
+)
 from ..resources import weights_file
 from ..scan.geometry import transform_points
 from ..scan.volume import Film, Volume, check_any, check_ct, check_voxels
@@ -37,9 +45,6 @@ from .working_grid import axis_matrix, grey_values_of, grid_matrix
 
 _BODY_SHARE = 0.3  # least share of body voxels in a body cell
 _FINE_REACH_CELLS = 2  # reach of two 3x3x3 convolutions of the finest resolution
-
-
-ProgressCallback = Callable[[float, str], None]
 
 
 def load_model(name: str = "auto", device: str = "auto", cache: MapCache | None = None) -> Model:
@@ -114,7 +119,7 @@ class Model:
         self,
         scan: Volume | str | Path,
         progress: ProgressCallback | None = None,
-        cancelled: Callable[[], bool] | None = None,
+        cancelled: CancelCallback | None = None,
         only_kept: bool = False,
     ) -> EmbeddingMap:
         """Make the map of a scan, or read it from the cache.
@@ -131,14 +136,8 @@ class Model:
         """
         volume = Volume.of(scan, check=self.check_scan)
 
-        def step(share: float, text: str) -> None:
-            if cancelled is not None and cancelled():
-                raise CancelledError(
-                    f"embedding of {volume.name or 'the scan'} was cancelled; no map was stored."
-                )
-            if progress is not None:
-                progress(share, text)
-
+        message = f"embedding of {volume.name or 'the scan'} was cancelled; no map was stored."
+        step = stoppable(progress, cancelled, message)
         step(0.0, "reading the cache")
         scan_hash = volume_hash(volume)
         provenance = Provenance(
@@ -244,7 +243,7 @@ class Model:
         log_odds = (0.0, 0.0, 0.0) if is_film else orientation_of(grid, body)
         return embedding, log_odds
 
-    def _run_scales(self, x: torch.Tensor, step: Callable[[float], None]) -> Features:
+    def _run_scales(self, x: torch.Tensor, step: ShareCallback) -> Features:
         """Run the network on one scan at each of its scales. Returns the features, with averaged coordinates.
 
         The network was trained to give the same coordinate at any scale, so the average has a smaller error. The
@@ -267,9 +266,7 @@ class Model:
                 coordinates.append(_resampled(part.coordinate, x.shape, scale, self.network.stride))
         return features._replace(coordinate=sum(coordinates) / len(scales))
 
-    def _run(
-        self, x: torch.Tensor, step: Callable[[float], None], descriptors: bool = True
-    ) -> Features:
+    def _run(self, x: torch.Tensor, step: ShareCallback, descriptors: bool = True) -> Features:
         """Run the network on `x` (1, k, j, i); in slabs along k if the whole `x` needs too much memory."""
         network = self.network
         of_voxel = network.bytes_per_voxel
@@ -303,7 +300,7 @@ class Model:
                 torch.cuda.empty_cache()
 
     def _features(
-        self, x: torch.Tensor, slab_cells: int, step: Callable[[float], None], descriptors: bool
+        self, x: torch.Tensor, slab_cells: int, step: ShareCallback, descriptors: bool
     ) -> Features:
         """Compute the features of `x` as a batch of one. slab_cells: as in `run_in_slabs`; 0 for the whole at once."""
         # on a CPU, `Convolution` chooses the number type
@@ -335,7 +332,7 @@ def run_in_slabs(
     x: torch.Tensor,
     slab_cells: int,
     device: torch.device,
-    step: Callable[[float], None],
+    step: ShareCallback,
     descriptors: bool = True,
 ) -> Features:
     """Compute the features of a scan slab by slab. Returns them on the CPU, as a batch of one.
@@ -429,8 +426,8 @@ def _body_cells(
         volume: the scan.
     """
     share = F.avg_pool3d(torch.from_numpy(body).float()[None], stride)[0]
-    k, j, i = np.indices(share.shape).reshape(3, -1)
-    centres_ras = transform_points(cell_to_ras, np.column_stack([i, j, k]))
+    index = np.indices(share.shape)[::-1].reshape(3, -1).T  # i, j, k
+    centres_ras = transform_points(cell_to_ras, index)
     inside = torch.from_numpy(volume.contains(centres_ras)).view(share.shape)
     cells = (share >= _BODY_SHARE) & inside
     if not cells.any():

@@ -229,16 +229,17 @@ def _encode_descriptors(local: torch.Tensor, body: torch.Tensor) -> dict[str, to
     Returns "local" (m, 8, l), the high 8 bits; "local_low" (m, 4, l), the low 4 bits of two values in each byte;
     "local_scale" (m, 8), the factor by which the values of a descriptor are multiplied when they are read.
     """
-    channels, (k, j, i) = len(local), body.shape
+    channels = len(local)
+    k, j, i = body.shape
     # (k, j, i, 2, 2, 2, l): cells first, then the half cells in each
     cells = local.movedim(0, -1).reshape(k, 2, j, 2, i, 2, channels).permute(0, 2, 4, 1, 3, 5, 6)
     rows = cells.reshape(k, j, i, 8, channels)[_with_neighbours(body)].float()
     scale = rows.abs().amax(-1) / _DESCRIPTOR_STEPS
     steps = (rows / scale.clamp_min(1e-9)[..., None]).round().short()
-    half = (steps & 15).to(torch.uint8)
+    low = (steps & 15).to(torch.uint8)
     return {
         "local": (steps >> 4).to(torch.int8),
-        "local_low": half[:, :4] | half[:, 4:] << 4,
+        "local_low": low[:, :4] | low[:, 4:] << 4,
         "local_scale": scale,
     }
 
@@ -250,13 +251,15 @@ def _decode_descriptors(file: Any, body: torch.Tensor, box: CellBox) -> torch.Te
     """
     if "local" not in file.keys():  # noqa: SIM118 - not a dict
         return None
-    described = _with_neighbours(body)
-    count = int(described.sum())
+    is_described = _with_neighbours(body)
+    rows = (is_described.flatten().cumsum(0) - 1).view(is_described.shape)  # in the file, by cell
+    in_box = is_described[box]
+    rows_in_box = rows[box][in_box]
+    first = last = 0
+    if len(rows_in_box):
+        first = int(rows_in_box[0])
+        last = int(rows_in_box[-1]) + 1
     channels = file.get_slice("local").get_shape()[-1]
-    row = (described.flatten().cumsum(0) - 1).view(described.shape)[box]  # in the file, by cell
-    in_box = described[box]
-    rows_in_box = row[in_box]
-    first, last = (int(rows_in_box[0]), int(rows_in_box[-1]) + 1) if len(rows_in_box) else (0, 0)
     row_shapes = {
         "local": ((8, channels), torch.int8),
         "local_low": ((4, channels), torch.uint8),
@@ -265,7 +268,7 @@ def _decode_descriptors(file: Any, body: torch.Tensor, box: CellBox) -> torch.Te
     parts = []
     for name, (shape, dtype) in row_shapes.items():
         stored = file.get_slice(name)
-        if stored.get_shape()[0] != count:
+        if stored.get_shape()[0] != is_described.sum():
             raise ValueError(f"{name} is not of this body")
         part = stored[first:last]
         check_size(part, (last - first, *shape), dtype)

@@ -88,6 +88,20 @@ def normalised(values: torch.Tensor, noise: float) -> torch.Tensor:
     return ((values - mean) / (variance + noise**2).sqrt())[0]
 
 
+def correlation(means: torch.Tensor, noise: float, start: float = 0.0) -> torch.Tensor:
+    """Correlate two images a, b in windows.
+
+    Args:
+        means: (5 or more, ...) means of a, b, a * a, b * b and a * b in each window.
+        noise: deviation that is added to that of each image, so that noise in even windows is no difference.
+        start: covariance that is added.
+    """
+    a, b, aa, bb, ab = means[:5]
+    a_variance = (aa - a * a).clamp_min(0) + noise**2
+    b_variance = (bb - b * b).clamp_min(0) + noise**2
+    return (ab - a * b + start) / (a_variance * b_variance).sqrt()
+
+
 class Comparison:
     """Compares the features of two scans and improves the displacement field.
 

@@ -187,12 +187,14 @@ class SplineField:
         high = np.array(self.low) + np.array(self.intervals) * self.knot_mm
         places = torch.from_numpy(np.clip(np.asarray(points_ras, dtype=np.float64), self.low, high))
         displacement = torch.zeros(len(places), 3, dtype=torch.float64)
-        # along R, A, S: the first of the four knots, and the weights of the four
-        first, weights = zip(*(self._four(places[:, a], a) for a in range(3)), strict=True)
+        # the first of the four knots along each axis, and the weights of the four
+        first_r, r_weights = self._four(places[:, 0], 0)
+        first_a, a_weights = self._four(places[:, 1], 1)
+        first_s, s_weights = self._four(places[:, 2], 2)
         coefficients = self.coefficients.double()
         for k, j, i in product(range(4), repeat=3):
-            weight = weights[0][:, i] * weights[1][:, j] * weights[2][:, k]
-            knots = coefficients[:, first[2] + k, first[1] + j, first[0] + i].T
+            weight = r_weights[:, i] * a_weights[:, j] * s_weights[:, k]
+            knots = coefficients[:, first_s + k, first_a + j, first_r + i].T
             displacement += weight[:, None] * knots
         return displacement.numpy()
 

@@ -6,7 +6,7 @@ two synthetic patients. The collimator cuts some films, so that points are absen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, permutations
 from pathlib import Path
@@ -17,6 +17,7 @@ import torch
 from ..embedding.calibration import Calibration
 from ..embedding.inference import Model, load_model
 from ..embedding.map import EmbeddingMap
+from ..errors import ProgressCallback
 from ..matching.match import Matches
 from ..phantom import make_phantom
 from ..registration.films import FilmPair
@@ -78,7 +79,7 @@ def calibrate_films(
     atlas: Path,
     weights: str,
     phantom_seeds: Sequence[int],
-    progress: Callable[[float, str], None],
+    progress: ProgressCallback,
 ) -> Calibration:
     """Learn the calibration of a model for films from the CTs in folders and from synthetic patients.
 
@@ -105,7 +106,7 @@ def calibrate_films(
     }
     trials = {}  # films are made when `learn` asks for them
     for seed, (source, patients) in enumerate(pairs.items()):
-        trials[source] = film_trials(_projected(patients, seed), model)
+        trials[source] = film_trials(patients, seed, model)
     expected = 2 * sum(map(len, pairs.values()))
     return learn(
         model, trials, expected, {"scans": list(scans), "skipped": skipped}, progress, _find
@@ -151,19 +152,22 @@ def project_pair(patient: Patient, partner: Patient, seed: Sequence[int]) -> Kno
     return KnownFilms((first, second, cut_film(second, rng)), *places)
 
 
-def _projected(pairs: Iterable[tuple[Patient, Patient]], seed: int) -> Iterator[KnownFilms]:
-    """Yield the films of each pair of patients."""
+def film_trials(
+    pairs: Iterable[tuple[Patient, Patient]], seed: int, model: Model
+) -> Iterator[Trial]:
+    """Yield for each pair of patients a trial with the whole second film, and one with the cut film.
+
+    Args:
+        pairs: the patients.
+        seed: seed of the random numbers.
+        model: the model for films.
+    """
     for n, (patient, partner) in enumerate(pairs):
-        yield project_pair(patient, partner, [seed, n])
-
-
-def film_trials(pairs: Iterable[KnownFilms], model: Model) -> Iterator[Trial]:
-    """Yield for each pair a trial with the whole second film, and one with the cut film."""
-    for pair in pairs:
-        template, whole, cut = map(model.embed, pair.films)
-        visible = pair.films[0].contains(pair.first_ras) & template.in_body(pair.first_ras)
-        first = pair.first_ras[visible]
-        second = pair.second_ras[visible]
+        known = project_pair(patient, partner, [seed, n])
+        template, whole, cut = map(model.embed, known.films)
+        visible = known.films[0].contains(known.first_ras) & template.in_body(known.first_ras)
+        first = known.first_ras[visible]
+        second = known.second_ras[visible]
         for target in (whole, cut):
             # points near the collimator count neither as shown nor as absent
             below, inside, above = (

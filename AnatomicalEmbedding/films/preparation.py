@@ -182,8 +182,8 @@ def body_grid(tissue: Tissue, to_body: ToBody) -> tuple[torch.Tensor, np.ndarray
     low, high = tissue.box_ras
     matrix = grid_matrix(low - _FIELD_MM, (_FIELD_MM,) * 3)
     shape = (np.ceil((high - low) / _FIELD_MM).astype(int) + 3)[::-1]
-    k, j, i = np.indices(shape).reshape(3, -1)
-    points = transform_points(matrix, np.column_stack([i, j, k]))
+    index = np.indices(shape)[::-1].reshape(3, -1).T  # i, j, k
+    points = transform_points(matrix, index)
     return as_field(to_body(points).reshape(*shape, 3))[None], matrix
 
 

@@ -184,8 +184,8 @@ def film_of(
     reach = np.abs(corners).max(axis=0)
     columns, rows = (int(n) for n in np.ceil(2 * reach / pixel_mm))
     matrix = film_matrix((rows, columns), (pixel_mm, pixel_mm))
-    y, x = np.indices((rows, columns)).reshape(2, -1)
-    places = transform_points(matrix, np.column_stack([x, y, np.zeros(x.size)]))
+    index = np.indices((1, rows, columns))[::-1].reshape(3, -1).T  # i, j, k
+    places = transform_points(matrix, index)
     water, bone = tissue.lengths(beam, places).view(2, rows, columns)
     grey = expose(water, bone, rng, pixel_mm)
     # pixels stay 0 that the collimator covers, or whose ray misses the CT: a film would show unknown tissue there

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import PointsError
-from ..scan.geometry import LPS_FROM_RAS, transform_points
-from ..scan.markups import frame_of, read_markups, write_file
+from ..scan.geometry import LPS_FROM_RAS
+from ..scan.markups import box_of, read_markups, write_file
 from ..scan.points import PointList, entry_points, point_markup, read_points
 from .markups import KINDS, PLANE, QUANTITIES, ROI, Markup, check_count
 
@@ -103,11 +103,8 @@ def _node_name(entry: dict[str, Any], path: Path, scan: str) -> str:
 
 def _frame(entry: dict[str, Any], path: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
     """Return the centre (3,) and the edges (3, 3) of a plane or box, RAS mm."""
-    to_ras = frame_of(entry, path)
     try:
-        centre = transform_points(to_ras, np.array([entry["center"]], dtype=np.float64))[0]
-        axes = to_ras[:3, :3] @ np.array(entry["orientation"], dtype=np.float64).reshape(3, 3)
-        sizes = np.array(entry["size"], dtype=np.float64).reshape(3)
+        centre, axes, sizes = box_of(entry, path)
     except (KeyError, TypeError, ValueError):
         raise PointsError(
             f"{path}: {name!r} has no centre, orientation or size; save it again from Slicer."

@@ -71,22 +71,27 @@ def _peak_near(
         and 0.
     """
     around = first.round().long()[:, None] + box_offsets(reach)
-    similarity, inside = rows.apply(_similarity, around, query)
+    similarity = rows.apply(_similarity, around, query)
     distance = ((around - first[:, None]) * local_mm).square().sum(-1).float() / _PRIOR_MM**2
-    score = (similarity - _PRIOR_WEIGHT * distance).masked_fill(~inside, -torch.inf)
+    score = similarity - _PRIOR_WEIGHT * distance
     best = score.argmax(1)
     row = torch.arange(len(query))
     places = around[row, best] + peak_offsets(score, best, (2 * reach + 1).tolist())
-    lost = ~inside.any(1)
+    similarity = similarity[row, best]
+    lost = torch.isinf(similarity)
     places = torch.where(lost[:, None], first, places.double())
-    return places, similarity[row, best].masked_fill(lost, 0.0)
+    return places, similarity.masked_fill(lost, 0.0)
 
 
-def _similarity(
-    target: EmbeddingMap, around: torch.Tensor, query: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return two tensors (n, m): the similarity of each descriptor in `query` (n, l) to the descriptors of m half
-    cells, and whether each half cell lies in the body. around: (n, m, 3) i, j, k of the half cells."""
+def _similarity(target: EmbeddingMap, around: torch.Tensor, query: torch.Tensor) -> torch.Tensor:
+    """Return the similarities (n, m) of n descriptors to those of m half cells of each; -inf outside the body.
+
+    Args:
+        target: map of the half cells.
+        around: (n, m, 3) i, j, k of the half cells.
+        query: (n, l) descriptors.
+    """
     index, inside = flat_index(around, target.local_body.shape)
     similarity = (target.local_rows[index].float() @ query[..., None])[..., 0]
-    return similarity, inside & target.local_body.flatten()[index]
+    in_body = inside & target.local_body.flatten()[index]
+    return similarity.masked_fill(~in_body, -torch.inf)

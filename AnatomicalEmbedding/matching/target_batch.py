@@ -7,13 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
 import torch
 
 from ..embedding.map import EmbeddingMap
-
-_Result = TypeVar("_Result")  # a tensor, or a tuple of tensors
 
 
 @dataclass(frozen=True)
@@ -36,25 +33,19 @@ class TargetRows:
         """(3,) float64 mm, the size of a cell along R, A, S, which is the same in all maps."""
         return torch.tensor(self.maps[0].cell_mm)
 
-    def apply(self, function: Callable[..., _Result], *tensors: torch.Tensor) -> _Result:
+    def apply(self, function: Callable[..., torch.Tensor], *tensors: torch.Tensor) -> torch.Tensor:
         """Call `function(map, *rows)` for each map that has rows, and join the results.
 
         If no map has rows, the function is called once, with the first map and tensors of no rows.
 
         Args:
-            function: returns a tensor, or a tuple of tensors, with one row for each row that it gets.
+            function: returns a tensor with one row for each row that it gets.
             tensors: each has one row for each row of the batch; `function` gets the rows of its map.
         """
         rows_of_maps = zip(*(values.split(self.counts) for values in tensors), strict=True)
         calls = list(zip(self.maps, rows_of_maps, strict=True))
-        calls_with_rows = [(embedding, rows) for embedding, rows in calls if len(rows[0])]
-        results: list[Any] = [
-            function(embedding, *rows) for embedding, rows in calls_with_rows or calls[:1]
-        ]
-        if isinstance(results[0], tuple):
-            joined: Any = tuple(torch.cat(values) for values in zip(*results, strict=True))
-            return joined
-        return torch.cat(results)
+        calls = [(embedding, rows) for embedding, rows in calls if len(rows[0])] or calls[:1]
+        return torch.cat([function(embedding, *rows) for embedding, rows in calls])
 
     def select(self, index: torch.Tensor) -> TargetRows:
         """Return a batch of the rows with the numbers in `index`. The numbers must be ascending."""

@@ -125,7 +125,7 @@ def fit_affine(matches: GridMatches, kind: str = AFFINE) -> np.ndarray:
             f"only {height_known.sum()} of {matches.tried} points of the fixed scan were found in the moving scan; "
             "choose two scans that have more of the body in common."
         )
-    columns = (matches.fixed_ras, matches.moving_ras, matches.depth_mm)
+    columns = matches.fixed_ras, matches.moving_ras, matches.depth_mm
     fit = _rigid(*(column[height_known] for column in columns))
     goal = matches.moving_ras.copy()
     for _ in range(_ROUNDS):

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from ..embedding.map import EmbeddingMap
 from ..embedding.working_grid import crop, resample
 from ..errors import NotSamePatientError
-from ..fields.comparison import windowed
+from ..fields.comparison import correlation, windowed
 from ..fields.spline import Lattice
 from ..scan.volume import Volume
 from .affine import GridMatches
@@ -125,17 +125,9 @@ def evidence_at_nodes(fixed: Picture, moving: Picture, nodes: Places) -> torch.T
     texture = (small[2] - small[0].square()).clamp_min(1.0).log10() / 2
     odd = (small[1] - small[0]) / 100 - (wide[1] - wide[0]) / 100
     beyond = 1 - small[5]
-    return torch.stack(
-        [_correlation(small), _correlation(wide), texture, odd, *nodes.doubts, beyond]
-    )
-
-
-def _correlation(moments: torch.Tensor) -> torch.Tensor:
-    """Correlate two images a, b. moments: (5 or more, ...) means of a, b, a * a, b * b and a * b in a window."""
-    a, b, aa, bb, ab = moments[:5]
-    a_variance = (aa - a * a).clamp_min(0) + _NOISE_HU**2
-    b_variance = (bb - b * b).clamp_min(0) + _NOISE_HU**2
-    return (ab - a * b) / (a_variance * b_variance).sqrt()
+    similarity = correlation(small, _NOISE_HU)
+    wide_similarity = correlation(wide, _NOISE_HU)
+    return torch.stack([similarity, wide_similarity, texture, odd, *nodes.doubts, beyond])
 
 
 def check_matches(matches: Sequence[GridMatches]) -> None:

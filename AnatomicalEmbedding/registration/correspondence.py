@@ -7,7 +7,6 @@ scans nor their maps are needed.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -28,7 +27,7 @@ from ..embedding.tensor_files import (
     read_tensor_file,
     write_tensor_file,
 )
-from ..errors import CancelledError, MapError
+from ..errors import CancelCallback, MapError, ProgressCallback, stoppable
 from ..fields.spline import Lattice
 from ..matching.match import Matches
 from ..matching.status import ABSENT, UNCERTAIN, decide
@@ -281,8 +280,8 @@ def pair(
     template_map: EmbeddingMap,
     target_map: EmbeddingMap,
     *,
-    progress: Callable[[float, str], None] | None = None,
-    cancelled: Callable[[], bool] | None = None,
+    progress: ProgressCallback | None = None,
+    cancelled: CancelCallback | None = None,
 ) -> Correspondence:
     """Find where every point of the template lies in the target, and the reverse.
 
@@ -307,8 +306,8 @@ def pair(
 def register_both_ways(
     volumes: tuple[Volume, Volume],
     maps: tuple[EmbeddingMap, EmbeddingMap],
-    progress: Callable[[float, str], None] | None = None,
-    cancelled: Callable[[], bool] | None = None,
+    progress: ProgressCallback | None = None,
+    cancelled: CancelCallback | None = None,
 ) -> tuple[Correspondence, dict[str, float]]:
     """Register two scans, whether they show one patient or not. Errors: as in `pair`.
 
@@ -320,12 +319,8 @@ def register_both_ways(
         The correspondence, and what `agreement.measure` measured.
     """
 
-    def step(share: float, text: str) -> None:
-        if cancelled is not None and cancelled():
-            raise CancelledError("pairing the two scans was stopped; nothing was written.")
-        if progress is not None:
-            progress(share, text)
-
+    message = "pairing the two scans was stopped; nothing was written."
+    step = stoppable(progress, cancelled, message)
     with ThreadPoolExecutor(2) as threads:
         step(0.0, "matching")
         # lists have one entry for each direction: template -> target, and back

@@ -5,13 +5,14 @@ the initial displacement is kept smooth (diffusion of the spline's knots). Where
 initial displacement stays. The steps are those of `fields.comparison`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 
 from ..embedding.map import EmbeddingMap
 from ..embedding.working_grid import crop, resample
+from ..errors import ShareCallback
 from ..fields.comparison import Comparison, Features, normalised
 from ..fields.spline import SplineField
 from ..scan.volume import Volume
@@ -50,7 +51,7 @@ def refine(
     volumes: tuple[Volume, Volume],
     maps: tuple[EmbeddingMap, EmbeddingMap],
     device: torch.device,
-    step: Callable[[float], None] = lambda share: None,
+    step: ShareCallback = lambda share: None,
     levels: Sequence[tuple[float, float]] = LEVELS,
     rounds: int = _ROUNDS,
 ) -> SplineField:

@@ -8,7 +8,7 @@ another place, and the last step is used only where both directions agree on it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
@@ -17,6 +17,7 @@ import torch
 
 from ..embedding.grid_reading import read_linear
 from ..embedding.map import EmbeddingMap
+from ..errors import ProgressCallback
 from ..fields.comparison import WHERE, Comparison, Features, windowed
 from ..fields.spline import Lattice, SplineField
 from ..scan.volume import Volume
@@ -85,7 +86,7 @@ def join_directions(
     volumes: tuple[Volume, Volume],
     maps: tuple[EmbeddingMap, EmbeddingMap],
     threads: Executor,
-    step: Callable[[float, str], None],
+    step: ProgressCallback,
 ) -> list[Places]:
     """Refine the coarse transforms of both directions.
 

@@ -1,14 +1,13 @@
 """Registers two scans: matching, fit of a transform, and refinement by comparing the images."""
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import torch
 
 from ..embedding.map import EmbeddingMap
-from ..errors import AnatomicalEmbeddingError
+from ..errors import AnatomicalEmbeddingError, ProgressCallback
 from ..fields.spline import ROUGHNESS_DIAGONAL, SplineField, conjugate_gradients, roughness
 from ..scan.geometry import transform_points
 from ..scan.volume import Volume
@@ -83,7 +82,7 @@ def register(
     volumes: tuple[Volume, Volume],
     kind: str = DEFORMABLE,
     device: torch.device | str = "cpu",
-    step: Callable[[float, str], None] = lambda share, what: None,
+    step: ProgressCallback = lambda share, what: None,
 ) -> Registration:
     """Register two scans.
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ..embedding.cache import MapCache
 from ..embedding.map import EmbeddingMap
-from ..errors import AnatomicalEmbeddingError, NotSamePatientError
+from ..errors import AnatomicalEmbeddingError, CancelCallback, NotSamePatientError, ProgressCallback
 from ..files import write_text
 from ..registration.correspondence import FORMAT_VERSION, Correspondence, pair
 from ..scan.volume import Volume
@@ -27,8 +27,8 @@ def correspondence_of(
     template: MappedScan,
     target: MappedScan,
     cache: MapCache | None = None,
-    progress: Callable[[float, str], None] | None = None,
-    cancelled: Callable[[], bool] | None = None,
+    progress: ProgressCallback | None = None,
+    cancelled: CancelCallback | None = None,
 ) -> Correspondence:
     """Read the correspondence of two scans from the cache, or compute and store it. See `correspondence.pair`.
 

@@ -5,7 +5,13 @@ from typing import NamedTuple
 
 from ..embedding.cache import MapCache
 from ..embedding.map import EmbeddingMap
-from ..errors import AnatomicalEmbeddingError, CancelledError, VolumeError
+from ..errors import (
+    AnatomicalEmbeddingError,
+    CancelCallback,
+    CancelledError,
+    ProgressCallback,
+    VolumeError,
+)
 from ..films.patient import CTInFilm, FilmInCT, ProjectedCT
 from ..registration.films import FilmPair
 from ..scan.volume import Film, Volume
@@ -52,8 +58,8 @@ def relate(
     same_patient: bool | None = None,
     effort: str = "standard",
     cache: MapCache | None = None,
-    progress: Callable[[float, str], None] | None = None,
-    cancelled: Callable[[], bool] | None = None,
+    progress: ProgressCallback | None = None,
+    cancelled: CancelCallback | None = None,
 ) -> Relation:
     """Return where the points of a template lie in a target: the one place where this is chosen.
 

@@ -31,14 +31,13 @@ def scan_row(
         measured: the measurements in the scan.
         volume: the scan, for a coronal picture of each landmark; None for no pictures.
     """
-    cells = [
-        {"label": label, "picture": ""} | row
-        for label, row in zip(labels, matches.table(), strict=True)
-    ]
-    for cell, point in zip(cells, matches.points_ras, strict=True):
-        if volume is not None and cell["status"] != ABSENT:
+    cells = []
+    for label, row, point in zip(labels, matches.table(), matches.points_ras, strict=True):
+        cell = row | {"label": label, "picture": ""}
+        if volume is not None and row["status"] != ABSENT:
             hu = pictures.slice_hu(volume, point, CORONAL, _PICTURE_MM, _PIXEL_MM)
             cell["picture"] = pictures.data_uri(pictures.choose_window(volume, point).to_grey(hu))
+        cells.append(cell)
     return {"name": name, "landmarks": cells, "measurements": measured}
 
 

@@ -51,7 +51,9 @@ def write_report(
     scans = [_facts("Template", template.name, template)]
     scans += [_facts("Target", name, volume) for name, volume, _ in targets]
     answers = [answer for row in rows for answer in row["answers"]]
-    stated = {key: any(a[key] not in (None, "") for a in answers) for key in ("status", *_NUMBERS)}
+    stated = {}  # whether a value is stated of at least one answer
+    for key in ("status", *_NUMBERS):
+        stated[key] = any(answer[key] not in (None, "") for answer in answers)
     return fill_page(
         path,
         "reports/matches.html.j2",

@@ -97,7 +97,7 @@ def pixels_across(crop_mm: float = CROP_MM, pixel_mm: float = PIXEL_MM) -> int:
 
 
 def slice_points(
-    point_ras: np.ndarray, plane: Plane, crop_mm: float = CROP_MM, pixel_mm: float = PIXEL_MM
+    point_ras: np.ndarray, plane: Plane, crop_mm: float, pixel_mm: float
 ) -> np.ndarray:
     """Return the positions (n * n, 3), RAS mm, of all pixels in the picture that `slice_hu` makes, row by row.
 
@@ -175,7 +175,6 @@ def _interpolate(voxels: np.ndarray, ijk: np.ndarray, inside: np.ndarray) -> np.
         high = int(np.clip(np.ceil(positions.max()), 0, size - 1))
         box.append(slice(low, high + 1))
         cells[..., axis] = places - low
-    source = torch.from_numpy(np.ascontiguousarray(voxels[tuple(box[::-1])], dtype=np.float32))[
-        None, None
-    ]
-    return read_linear(source, torch.from_numpy(cells).view(1, -1, 3)).view(inside.shape).numpy()
+    block = torch.from_numpy(np.ascontiguousarray(voxels[tuple(box[::-1])], dtype=np.float32))
+    values = read_linear(block[None, None], torch.from_numpy(cells).view(1, -1, 3))
+    return values.view(inside.shape).numpy()

@@ -70,11 +70,11 @@ def _box_card(volume: Volume, structure: StructureBox) -> dict[str, Any]:
     for plane in PLANES:
         hu = pictures.slice_hu(volume, middle, plane, side_mm, side_mm / _PIXELS)
         source = pictures.data_uri(SOFT_TISSUE.to_grey(hu))
-        rectangles = {
-            "grown": _rectangle(box - middle, plane),
-            "likely": _rectangle(likely - middle, plane),
-        }
-        slices.append({"plane": plane, "source": source} | rectangles)
+        grown_rectangle = _rectangle(box - middle, plane)
+        likely_rectangle = _rectangle(likely - middle, plane)
+        slices.append(
+            {"plane": plane, "source": source, "grown": grown_rectangle, "likely": likely_rectangle}
+        )
     remarks = (*(f"cut at its {side} side" for side in located.cut), *located.remarks)
     size = " × ".join(f"{mm:.0f}" for mm in box[1] - box[0]) + " mm"
     return card | {"remarks": remarks, "size": size, "half_mm": side_mm / 2, "pictures": slices}
@@ -99,28 +99,25 @@ def outline_card(volume: Volume, name: str, outlines: Outlines) -> dict[str, Any
         name: name of the scan.
         outlines: its outlines.
     """
-    rows = [
-        {"name": structure.name, "colour": "rgb({}, {}, {})".format(*_rgb(n)), "outline": structure}
-        for n, structure in enumerate(outlines.outlines)
-    ]
-    doubts = [
-        (structure.doubt, structure.name)
-        for structure in outlines.outlines
-        if structure.doubt is not None
-    ]
-    doubt, most_doubtful = max(doubts, default=(-math.inf, ""))
+    rows = []
+    doubts = [(-math.inf, "")]
+    for n, structure in enumerate(outlines.outlines):
+        text = "rgb({}, {}, {})".format(*_rgb(n))
+        rows.append({"name": structure.name, "colour": text, "outline": structure})
+        if structure.doubt is not None:
+            doubts.append((structure.doubt, structure.name))
+    doubt, most_doubtful = max(doubts)
     sources = []
     voxels = np.argwhere(outlines.labels.voxels > 0)[:, ::-1]
     if len(voxels):
         ras = transform_points(volume.ijk_to_ras, voxels[:: max(1, len(voxels) // 20_000)])
         box = np.array((ras.min(axis=0), ras.max(axis=0)))
         middle = box.mean(axis=0)
-        if doubts:
+        if most_doubtful:
             middle = _middle(outlines.labels.mask(most_doubtful), volume)
-        sources = [
-            (plane.name, _draw_outlines(volume, outlines.labels, middle, plane, _side_mm(box)))
-            for plane in PLANES
-        ]
+        for plane in PLANES:
+            source = _draw_outlines(volume, outlines.labels, middle, plane, _side_mm(box))
+            sources.append((plane.name, source))
     return {"name": name, "path": volume.path, "rows": rows, "sources": sources, "doubt": doubt}
 
 
@@ -267,10 +264,8 @@ def write_registration_report(
         cyan = window.to_grey(pictures.slice_hu(fixed, middle, plane, side_mm, side_mm / _PIXELS))
         points = pictures.slice_points(middle, plane, side_mm, side_mm / _PIXELS)
         pair: dict[str, Any] = {"plane": plane}
-        for when, places in (
-            ("before", points + shift),
-            ("after", registration.transform_points(points)),
-        ):
+        moved = {"before": points + shift, "after": registration.transform_points(points)}
+        for when, places in moved.items():
             red = window.to_grey(moving.sample(places, outside=OUTSIDE_HU)).reshape(cyan.shape)
             pair[when] = pictures.data_uri(np.stack([red, cyan, cyan], axis=-1))
         pairs.append(pair)

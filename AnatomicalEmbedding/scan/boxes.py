@@ -10,7 +10,7 @@ from ..anatomy.names import canonical_name
 from ..errors import PointsError
 from .checks import LARGEST_POSITION_MM
 from .geometry import LPS_FROM_RAS
-from .markups import ORIENTATION, control_point, frame_of, markup, read_markups, write_file
+from .markups import ORIENTATION, box_of, control_point, markup, read_markups, write_file
 
 SIDES = ("left", "posterior", "inferior", "right", "anterior", "superior")  # order of box.ravel()
 OUTWARD = np.array([-1.0, -1.0, -1.0, 1.0, 1.0, 1.0])
@@ -118,11 +118,8 @@ def _box(entry: dict, path: Path) -> np.ndarray:
 
     Raises KeyError, TypeError or ValueError if a value is missing or wrong.
     """
-    to_ras = frame_of(entry, path)[:3, :3]
-    centre = to_ras @ np.array(entry["center"], dtype=np.float64)
-    orientation = np.array(entry.get("orientation", np.eye(3).ravel()), dtype=np.float64)
-    axes = to_ras @ orientation.reshape(3, 3)
-    half = np.abs(axes) @ np.array(entry["size"], dtype=np.float64) / 2
-    if centre.shape != (3,) or not np.isfinite([centre, half]).all():
+    centre, axes, sizes = box_of(entry, path)
+    half = np.abs(axes) @ sizes / 2
+    if not np.isfinite([centre, half]).all():
         raise ValueError
     return np.stack([centre - half, centre + half])

@@ -20,7 +20,7 @@ from .checks import MIN_SLICES, check_claimed
 from .dicom_geometry import arrange_slices, fill_gaps
 from .dicom_lengths import lengths_fit
 from .dicom_phases import split_phases
-from .film import MODALITIES
+from .film import MODALITIES, read_tags
 
 _CT_STORAGE = b"1.2.840.10008.5.1.4.1.1.2"
 _TAGS = {
@@ -295,10 +295,7 @@ def _read_header(reader: sitk.ImageFileReader, path: Path) -> _Slice:
     """
     reader.SetFileName(str(path))
     reader.ReadImageInformation()
-    tags = {
-        name: reader.GetMetaData(tag).strip() if reader.HasMetaDataKey(tag) else ""
-        for name, tag in _TAGS.items()
-    }
+    tags = read_tags(reader, _TAGS)
     scalar = reader.GetNumberOfComponents() == 1
     check_claimed(reader.GetSize(), 2, path.stat().st_size, str(path))
     return _Slice(

@@ -6,6 +6,7 @@ Some archives store the contrast phases, or the reconstructions, of one examinat
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from itertools import combinations
+from typing import Any
 
 from .checks import MIN_SLICES
 from .dicom_geometry import MAX_DUPLICATES
@@ -65,26 +66,30 @@ def _is_mixed(positions: Sequence[Hashable]) -> bool:
 
 def _overlap(heights_mm: Sequence[float], acquisitions: Sequence[str]) -> bool:
     """Return whether two acquisitions that can be volumes have more than half of the shorter one in common."""
-    groups: dict[str, list[float]] = {}
-    for height, acquisition in zip(heights_mm, acquisitions, strict=True):
-        groups.setdefault(acquisition, []).append(height)
-    ranges = [(min(group), max(group)) for group in groups.values() if len(group) >= MIN_SLICES]
-    for first, second in combinations(ranges, 2):
-        shorter = min(first[1] - first[0], second[1] - second[0])
+    groups = _grouped(heights_mm, acquisitions)
+    ranges = [(min(group), max(group)) for group in groups if len(group) >= MIN_SLICES]
+    for (low, high), (second_low, second_high) in combinations(ranges, 2):
+        shorter = min(high - low, second_high - second_low)
         # the part in common; below 0 if there is none
-        if min(first[1], second[1]) - max(first[0], second[0]) > _COMMON * shorter:
+        if min(high, second_high) - max(low, second_low) > _COMMON * shorter:
             return True
     return False
+
+
+def _grouped(items: Sequence[Any], keys: Sequence[Hashable]) -> list[list[Any]]:
+    """Return the items with equal keys as groups."""
+    groups: dict[Hashable, list[Any]] = {}
+    for item, key in zip(items, keys, strict=True):
+        groups.setdefault(key, []).append(item)
+    return list(groups.values())
 
 
 def _are_phases(positions: Sequence[Hashable], values: Sequence[Hashable]) -> bool:
     """Return whether the groups of slices with equal values are phases: no group repeats positions, and at least two
     groups can be volumes."""
-    groups: dict[Hashable, list[Hashable]] = {}
-    for position, value in zip(positions, values, strict=True):
-        groups.setdefault(value, []).append(position)
-    volumes = sum(len(group) >= MIN_SLICES for group in groups.values())
-    return volumes > 1 and not any(map(_is_mixed, groups.values()))
+    groups = _grouped(positions, values)
+    volumes = sum(len(group) >= MIN_SLICES for group in groups)
+    return volumes > 1 and not any(map(_is_mixed, groups))
 
 
 def _runs(positions: Sequence[Hashable], order: Sequence[int]) -> list[int]:

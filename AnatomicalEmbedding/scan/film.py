@@ -4,13 +4,19 @@ A film lies in the plane of R and S, in mm of the detector, which lies behind th
 larger than they are. The centre of the film is at (0, 0, 0) RAS mm. Grey values increase with the attenuation.
 """
 
+from __future__ import annotations
+
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..errors import VolumeError
 from .checks import MIN_EXTENT_MM, check_claimed, check_spacing
 from .dicom_lengths import lengths_fit
+
+if TYPE_CHECKING:
+    import SimpleITK as sitk
 
 PICTURE_SUFFIXES = (".png", ".tif", ".tiff")
 MODALITIES = ("CR", "DX", "RG", "RF")
@@ -85,16 +91,24 @@ def read_film(path: Path) -> FilmParts:
         raise VolumeError(f"{path}: has {len(values)} pictures; give one film.")
     patient = ""
     if kind == "GDCM":
-        tags = {
-            name: reader.GetMetaData(tag).strip() if reader.HasMetaDataKey(tag) else ""
-            for name, tag in _TAGS.items()
-        }
+        tags = read_tags(reader, _TAGS)
         patient = tags["patient"]
         values, spacing, notes = _with_dicom_size(values, tags, path)
     else:
         spacing, notes = pixel_size(image.GetSpacing()[:2], values.shape[1])
     check_film_size((1, *values.shape), spacing, str(path))
     return values[None].astype(np.float32), film_matrix(values.shape, spacing), notes, patient
+
+
+def read_tags(reader: sitk.ImageFileReader, tags: dict[str, str]) -> dict[str, str]:
+    """Return the texts of DICOM elements in the header that a reader has read; "" if one is missing.
+
+    tags: name -> tag of an element, such as "0010|0020".
+    """
+    return {
+        name: reader.GetMetaData(tag).strip() if reader.HasMetaDataKey(tag) else ""
+        for name, tag in tags.items()
+    }
 
 
 def _with_dicom_size(

@@ -116,6 +116,19 @@ def read_markups(path: Path) -> list[dict[str, Any]]:
     return entries
 
 
+def box_of(entry: dict[str, Any], path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the centre (3,) RAS mm, the axes (3, 3) in columns, and the sizes (3,) mm of a plane or box.
+
+    Raises PointsError as `frame_of` does, and KeyError, TypeError or ValueError if a value is missing or wrong.
+    """
+    to_ras = frame_of(entry, path)[:3, :3]
+    centre = np.array(entry["center"], dtype=np.float64).reshape(3)
+    orientation = entry.get("orientation", np.eye(3))
+    axes = np.array(orientation, dtype=np.float64).reshape(3, 3)
+    sizes = np.array(entry["size"], dtype=np.float64).reshape(3)
+    return to_ras @ centre, to_ras @ axes, sizes
+
+
 def frame_of(entry: dict[str, Any], path: Path) -> np.ndarray:
     """Return the (4, 4) matrix from a markup's frame to RAS. Raises PointsError if the frame is not LPS or RAS mm."""
     # Slicer's defaults

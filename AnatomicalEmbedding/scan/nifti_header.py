@@ -106,11 +106,13 @@ def _check_data(stream: BufferedIOBase, fields: dict[str, tuple], path: Path) ->
     stream.seek(start)
     length = start
     bad = 0
-    # stops after `needed` bytes: gigabytes may follow
-    while length <= needed and (chunk := stream.read(_CHUNK)):
+    while length <= needed:  # gigabytes may follow
+        chunk = stream.read(_CHUNK)
+        if not chunk:
+            break
         if code:
             dtype = np.dtype(fields["order"][0] + code)
-            count = min(len(chunk), max(0, needed - length)) // dtype.itemsize
+            count = min(len(chunk), needed - length) // dtype.itemsize
             bad += int(np.count_nonzero(~np.isfinite(np.frombuffer(chunk, dtype, count))))
         length += len(chunk)
     if length < needed:

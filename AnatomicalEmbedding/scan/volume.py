@@ -151,21 +151,7 @@ class Volume:
         """
         path = Path(path)
         try:
-            if not files and not path.exists():
-                raise VolumeError(f"{path}: no such file or folder; check the path.")
-            if not files and series is None and is_film_file(path):
-                volume = _from_arrays(path.stem, path, *read_film(path))
-            elif files or path.is_dir() or dicom.is_dicom_file(path):
-                volume = _from_arrays(
-                    display_name(path), path, *dicom.read_series(path, series, files)
-                )
-            elif series is not None:
-                raise VolumeError(
-                    f"{path}: is not DICOM, so it has no series to choose; leave `series` out."
-                )
-            else:
-                image, notes = read_image(path)
-                volume = cls.from_sitk(image, display_name(path), path, notes)
+            volume = _read(path, series, files)
         except OSError as error:
             raise VolumeError(
                 f"{path}: cannot be read ({error.strerror}); check its permissions."
@@ -344,6 +330,23 @@ def check_voxels(volume: Volume) -> None:
     check_hounsfield(volume.voxels, volume.where)
     if not volume.path:
         check_axis_order(volume.voxels, volume.ijk_to_ras, volume.where)
+
+
+def _read(path: Path, series: str | None, files: Sequence[Path]) -> Volume:
+    """Read a scan of any kind without checking its voxels. Arguments and errors: as for `Volume.read`."""
+    if not files and not path.exists():
+        raise VolumeError(f"{path}: no such file or folder; check the path.")
+    if not files and series is None and is_film_file(path):
+        return _from_arrays(path.stem, path, *read_film(path))
+    if files or path.is_dir() or dicom.is_dicom_file(path):
+        parts = dicom.read_series(path, series, files)
+        return _from_arrays(display_name(path), path, *parts)
+    if series is not None:
+        raise VolumeError(
+            f"{path}: is not DICOM, so it has no series to choose; leave `series` out."
+        )
+    image, notes = read_image(path)
+    return Volume.from_sitk(image, display_name(path), path, notes)
 
 
 def _array_of(source: Any) -> np.ndarray:

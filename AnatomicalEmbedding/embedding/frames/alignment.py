@@ -6,7 +6,7 @@ ones are improved as similarity transforms, and the one after which the images a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,7 +14,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from ...fields.comparison import WHERE, Comparison, windowed
+from ...errors import ShareCallback
+from ...fields.comparison import WHERE, Comparison, correlation, windowed
 from ...fields.spline import Lattice, SplineField
 from ...scan.geometry import transform_points
 from ..working_grid import WorkingGrid
@@ -103,7 +104,7 @@ def align(
     moving: GreyImage,
     radius_mm: float,
     start: np.ndarray | None = None,
-    step: Callable[[float], None] = lambda share: None,
+    step: ShareCallback = lambda share: None,
     *,
     any_rotation: bool = True,
 ) -> Alignment:
@@ -176,7 +177,7 @@ def search_similarity(
     fixed: GreyImage,
     moving: GreyImage,
     unit: float,
-    step: Callable[[float], None] = lambda share: None,
+    step: ShareCallback = lambda share: None,
     any_rotation: bool = True,
 ) -> np.ndarray:
     """Search over rotations. Returns the best similarity transform, (4, 4) RAS mm fixed -> moving.
@@ -208,7 +209,7 @@ def rotation_candidates(
     fixed: GreyImage,
     moving: GreyImage,
     spacing_mm: float,
-    step: Callable[[float], None],
+    step: ShareCallback,
     any_rotation: bool,
 ) -> list[np.ndarray]:
     """Return the rotations, each with its best shift, after which two small images correlate best: (4, 4) each.
@@ -368,10 +369,7 @@ def local_likeness(fixed: GreyImage, moving: GreyImage, alignment: Alignment) ->
     first = still.hu
     second = read_grey(scan.hu, scan.lattice, alignment.on(still.lattice))
     products = torch.stack([first, second, first * first, second * second, first * second])
-    a, b, aa, bb, ab = windowed(windowed(products[None]))[0]  # means
-    a_variance = (aa - a.square()).clamp_min(0) + NOISE**2
-    b_variance = (bb - b.square()).clamp_min(0) + NOISE**2
-    return (ab - a * b + NOISE**2) / (a_variance * b_variance).sqrt()
+    return correlation(windowed(windowed(products[None]))[0], NOISE, NOISE**2)
 
 
 def mean_image(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from ...errors import VolumeError
+from ...errors import ProgressCallback, ShareCallback, VolumeError
 from ...fields.spline import Lattice
 from ...scan.geometry import transform_points
 from ...scan.volume import Volume
@@ -111,7 +110,7 @@ class Frame(torch.nn.Module):
         matrix = grid_matrix(self.spec.origin_ras, self.spec.lattice.spacing_mm)
         return GreyImage.of_values(self.image.float().cpu().numpy(), matrix, "the frame")
 
-    def align(self, image: GreyImage, step: Callable[[float], None]) -> Alignment:
+    def align(self, image: GreyImage, step: ShareCallback) -> Alignment:
         """Align a scan with the frame.
 
         Args:
@@ -148,7 +147,7 @@ class Frame(torch.nn.Module):
         return alignment
 
     def map_of(
-        self, volume: Volume, provenance: Provenance, step: Callable[[float, str], None]
+        self, volume: Volume, provenance: Provenance, step: ProgressCallback
     ) -> EmbeddingMap:
         """Make the map of a scan.
 
