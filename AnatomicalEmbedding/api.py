@@ -134,8 +134,8 @@ def locate(
     Returns:
         The StructureBox of each structure, by name; with status and `box_ras` (2, 3) RAS mm.
     """
-    is_folder = isinstance(examples, str | Path)
-    model = model or _model_for([scan, examples if is_folder else None])
+    examples_folder = examples if isinstance(examples, str | Path) else None
+    model = model or _model_for([scan, examples_folder])
     embedding = scan if isinstance(scan, EmbeddingMap) else model.embed(scan)
     if isinstance(structures, str):
         structures = [structures]
@@ -145,7 +145,7 @@ def locate(
     margins = structure_library.example_margins
     if examples is None:
         finder = BoxFinder.by_library(structure_library, structures, recall)
-    elif is_folder:
+    elif isinstance(examples, str | Path):
         finder = BoxFinder.by_folder(Path(examples), model, margins, structures, recall)
     else:
         chosen = choose_examples(examples, structures, "examples")
