@@ -4,6 +4,7 @@ import numpy as np
 
 from ..scan.geometry import bounds_of
 from ..scan.volume import Volume
+from ..spine.average import USUAL_MM
 from ..spine.ends import find_ends
 from ..spine.fitting import fit_spine
 from ..spine.vertebrae import Spine
@@ -24,14 +25,17 @@ def spine_ends(embedding: EmbeddingMap) -> dict[str, float]:
     return find_ends(embedding.organ_boxes, (bottom, top), top_height)
 
 
-def read_spine(embedding: EmbeddingMap, volume: Volume) -> Spine | None:
+def read_spine(
+    embedding: EmbeddingMap, volume: Volume, usual: np.ndarray = USUAL_MM
+) -> Spine | None:
     """Find the vertebrae of a scan. Return None if the scan shows too little of the spine.
 
     Args:
         embedding: map of the scan, whose coordinates are not corrected yet.
         volume: the scan.
+        usual: as in `spine.fitting.fit_spine`.
     """
     if not embedding.provenance.metric:
         return None
     ends = spine_ends(embedding)
-    return fit_spine(embedding.coordinate_and_body, embedding.cell_to_ras, volume, ends)
+    return fit_spine(embedding.coordinate_and_body, embedding.cell_to_ras, volume, ends, usual)
