@@ -3,7 +3,6 @@
 import argparse
 import json
 from collections import Counter
-from pathlib import Path
 
 from ..files import write_text
 from . import console
@@ -23,7 +22,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "could not be audited. If an audit was stopped, the same command continues it.",
     )
     layouts = "folder: nnU-Net, TotalSegmentator, NAME.seg.nii.gz with NAME.labels.json, or DICOM SEG or RTSTRUCT"
-    parser.add_argument("dataset", type=Path, metavar="DATASET", help=layouts)
+    console.add_path(parser, "dataset", "DATASET", layouts)
     share = console.number(float, lambda value: 0 < value <= 1, "a number above 0, at most 1")
     help_text = "least score of an error (default: 0.5)"
     parser.add_argument("--limit", type=share, default=0.5, metavar="SCORE", help=help_text)
@@ -35,8 +34,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    console.check_report(options)
-    console.check_folder(options.output)
+    console.check_output(options)
     from ..audit.dataset import list_entries
     from ..audit.running import audit
     from ..cohort.work import Plan

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from ..errors import AnatomicalEmbeddingError
-from .console import add_count, complete, open_model, progress_bar, say
+from .console import add_count, add_path, complete, open_model, progress_bar, say
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
@@ -17,23 +17,12 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "writes NAME.calibration.safetensors next to the weights, where every command finds this file. Each scan takes "
         "some seconds.",
     )
-    add = parser.add_argument
-    add("data", type=Path, nargs="+", metavar="DATA", help="folders of CTs, with or without labels")
-    add(
-        "-o",
-        "--output",
-        type=Path,
-        metavar="FILE",
-        help="file to write (default: next to the weights file)",
-    )
+    add_path(parser, "data", "DATA", "folders of CTs, with or without labels", nargs="+")
+    default = "file to write (default: next to the weights file)"
+    add_path(parser, "-o --output", "FILE", default)
     add_count(parser, "--phantoms", 10, "number of synthetic patients", least=0)
-    add(
-        "--atlas",
-        type=Path,
-        metavar="FILE",
-        help="for films: the CT that was the atlas of the training",
-    )
-    add(
+    add_path(parser, "--atlas", "FILE", "for films: the CT that was the atlas of the training")
+    parser.add_argument(
         "--align-with",
         default="auto",
         metavar="NAME|FILE",

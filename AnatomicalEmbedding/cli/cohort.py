@@ -143,7 +143,7 @@ def add_step(
     parser = steps.add_parser(
         name, help=help_text[0].lower() + help_text[1:].partition(".")[0], description=help_text
     )
-    parser.add_argument("store", type=Path, metavar="STORE", help="folder of the cohort")
+    console.add_path(parser, "store", "STORE", "folder of the cohort")
     console.complete(parser, run, *shared, model=False)
     return parser.add_argument
 
@@ -199,50 +199,64 @@ def run_run(options: argparse.Namespace) -> None:
 
 def run_status(options: argparse.Namespace) -> None:
     """Print how many scans are in each state, and why some are not embedded; with --verify, check the maps."""
-    from ..cohort.manifest import EMBEDDED, WAITING
     from ..cohort.store import Store
 
     with Store(options.store) as store:
         is_verified = options.verify or options.repair
         faults = store.verify(options.repair) if is_verified else []
-        settings = store.manifest.about
-        counts = store.manifest.counts()
-        maps = store.manifest.map_files()
-        size = sum(map_bytes for _, map_bytes in maps.values())
-        rows = store.manifest.rows()
         if options.json:
-            facts = {row.id: facts for row, facts in store.manifest.embedded()}
-            scans = [_listed(row, facts.get(row.id)) for row in rows]
-            result = {
-                "store": str(store.folder),
-                "total": sum(counts.values()),
-                "counts": counts,
-                "bytes": size,
-                "model": settings.get("model"),
-            }
+            status = _status(store)
             if is_verified:
-                result["faults"] = list(map(vars, faults))
-            print_json(result | {"scans": scans})
-    if not options.json:
-        say(f"{options.store}: {_in_words(counts)}")
-        if maps:
-            say(
-                f"{len(maps)} maps, {size / 2**20:.1f} MB ({size / len(maps) / 2**20:.2f} MB each), {settings['model']}"
-            )
-        reasons = [row for row in rows if row.state not in (EMBEDDED, WAITING)]
-        for row in reasons[:_SHOWN_SCANS]:
-            reason = row.reason if row.scan in row.reason else f"{row.scan}: {row.reason}"
-            say(f"{row.state}: {reason}")
-        if len(reasons) > _SHOWN_SCANS:
-            say(f"... and {len(reasons) - _SHOWN_SCANS} more; --json lists all")
-        consequence = "; the next run embeds the scan again" if options.repair else ""
-        for fault in faults:
-            say(f"{fault.problem}{consequence}")
+                status["faults"] = list(map(vars, faults))
+            print_json(status)
+        else:
+            _print_status(store, options.store)
+            consequence = "; the next run embeds the scan again" if options.repair else ""
+            for fault in faults:
+                say(f"{fault.problem}{consequence}")
     if faults and not options.repair:
         raise AnatomicalEmbeddingError(
             f"{options.store}: {len(faults)} maps are missing or damaged; run `anatemb cohort status` with --repair, "
             "then run `anatemb cohort run`."
         )
+
+
+def _status(store: Store) -> dict[str, Any]:
+    """Return what `cohort status --json` states about a cohort and its scans."""
+    manifest = store.manifest
+    counts = manifest.counts()
+    facts = {row.id: facts for row, facts in manifest.embedded()}
+    return {
+        "store": str(store.folder),
+        "total": sum(counts.values()),
+        "counts": counts,
+        "bytes": _map_bytes(store),
+        "model": manifest.about.get("model"),
+        "scans": [_listed(row, facts.get(row.id)) for row in manifest.rows()],
+    }
+
+
+def _map_bytes(store: Store) -> int:
+    return sum(size for _, size in store.manifest.map_files().values())
+
+
+def _print_status(store: Store, name: Path) -> None:
+    """Print how many scans are in each state, and why some are not embedded. name: of the store, as it was given."""
+    from ..cohort.manifest import EMBEDDED, WAITING
+
+    manifest = store.manifest
+    say(f"{name}: {_in_words(manifest.counts())}")
+    count = len(manifest.map_files())
+    if count:
+        size_mb = _map_bytes(store) / 2**20
+        model = manifest.about["model"]
+        say(f"{count} maps, {size_mb:.1f} MB ({size_mb / count:.2f} MB each), {model}")
+    rows = [row for row in manifest.rows() if row.state not in (EMBEDDED, WAITING)]
+    for row in rows[:_SHOWN_SCANS]:
+        reason = row.reason if row.scan in row.reason else f"{row.scan}: {row.reason}"
+        say(f"{row.state}: {reason}")
+    if len(rows) > _SHOWN_SCANS:
+        say(f"... and {len(rows) - _SHOWN_SCANS} more; --json lists all")
 
 
 def _listed(row: Any, facts: dict[str, Any] | None) -> dict[str, Any]:
@@ -273,10 +287,14 @@ def run_remove(options: argparse.Namespace) -> None:
 def _in_rates(counts: Counter[str], total: int, seconds: float) -> str:
     """Return the progress of a run in words. counts: of scans, by the state in which they ended. seconds: since the
     start."""
-    bad = "".join(f", {count} {name}" for name, count in counts.items() if name != "embedded")
     done = counts.total()
-    time_left = f", {(total - done) * seconds / done / 60:.0f} min left" if done else ""
-    return f"{done} of {total} scans, {60 * done / max(seconds, 1e-3):.1f} a minute{time_left}{bad}"
+    words = f"{done} of {total} scans, {60 * done / max(seconds, 1e-3):.1f} a minute"
+    if done:
+        words += f", {(total - done) * seconds / done / 60:.0f} min left"
+    for state, count in counts.items():
+        if state != "embedded":
+            words += f", {count} {state}"
+    return words
 
 
 def _in_words(counts: dict[str, int]) -> str:
@@ -392,10 +410,9 @@ def _template(search: Search, options: argparse.Namespace) -> tuple[EmbeddingMap
 
 def _row(answer: Found) -> list[Any]:
     """Return a row of places.csv."""
-    chance = "" if answer.probability is None else round(answer.probability, 3)
-    error = "" if answer.expected_error_mm is None else round(answer.expected_error_mm, 1)
-    point = console.coordinates(answer.point_ras)
-    return [answer.row.scan, answer.status, chance, error, *point]
+    chance = console.cell(answer.probability, 3)
+    error = console.cell(answer.expected_error_mm, 1)
+    return [answer.row.scan, answer.status, chance, error, *console.coordinates(answer.point_ras)]
 
 
 def run_export(options: argparse.Namespace) -> None:
@@ -433,7 +450,8 @@ def _write_scans(store: Store, folder: Path) -> Path:
     rows = []
     for row in store.manifest.rows():
         cells = [""] * 11
-        if scan_facts := facts.get(row.id):
+        if row.id in facts:
+            scan_facts = facts[row.id]
             sizes = [*scan_facts["voxels"], *scan_facts["spacing_mm"]]
             heights = [scan_facts["held"], scan_facts["low_mm"], scan_facts["high_mm"]]
             cells = [*heights, *sizes, scan_facts["misfit_mm"], "; ".join(scan_facts["faults"])]
@@ -461,9 +479,8 @@ def _write_boxes(store: Store, search: Search, options: argparse.Namespace) -> P
 
 def _open_model(store: Store) -> Model:
     """Load the weights with which the cohort was embedded."""
-    model = store.manifest.about.get("model", "auto")
-    return console.open_model(
-        argparse.Namespace(
-            model=model, device="auto", threads=None, memory_bytes=None, no_cache=False
-        )
-    )
+    from ..embedding.cache import MapCache, default_folder
+    from ..embedding.inference import load_model
+
+    name = store.manifest.about.get("model", "auto")
+    return load_model(name, cache=MapCache(default_folder()))

@@ -39,6 +39,7 @@ DICOM_HELP = "also write the result of each scan as a DICOM object, for scans th
 STORE_HELP = "also send the DICOM objects to this DICOMweb server, such as https://server/dicom-web"
 # name of an option, as for `complete` -> its flags, and the arguments of `add_argument`; in the order of the help
 _SHARED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
+    "scans": (("scans",), {"nargs": "+", "metavar": "SCAN", "help": SCANS_HELP}),
     "output": (
         ("-o", "--output"),
         {"type": Path, "required": True, "metavar": "DIR", "help": "folder for results"},
@@ -68,12 +69,12 @@ def complete(
     json: bool = True,
     model: bool = True,
 ) -> None:
-    """Add shared options to the parser of a command, and set the function that runs the command.
+    """Add shared arguments to the parser of a command, and set the function that runs the command.
 
     Args:
         parser: the parser.
         run: gets the parsed options; may return an exit code.
-        shared: which of "output", "report", "dicom" (with --store), "effort" and "series" to add.
+        shared: which of "scans", "output", "report", "dicom" (with --store), "effort" and "series" to add.
         json: whether to add --json.
         model: whether to add --model and the options of `add_computing`.
     """
@@ -100,6 +101,20 @@ def add_computing(parser: argparse._ActionsContainer) -> None:
     help_text = "memory for one scan (default: 60 %% of the free memory)"
     add("--memory-mb", dest="memory_bytes", type=megabytes, metavar="MB", help=help_text)
     add("--no-cache", action="store_true", help="do not read or write maps in the cache on disk")
+
+
+def add_path(
+    parser: argparse._ActionsContainer, names: str, metavar: str, help_text: str, **settings: Any
+) -> None:
+    """Add an argument or an option for a path.
+
+    Args:
+        parser: the parser.
+        names: such as "scan"; of an option also its short name, such as "-o --output".
+        metavar, help_text: as for `add_argument`.
+        settings: more settings, as for `add_argument`.
+    """
+    parser.add_argument(*names.split(), type=Path, metavar=metavar, help=help_text, **settings)
 
 
 def add_count(
@@ -163,7 +178,9 @@ def read_scan(
 
 def chosen_series(path: str | Path, series: Sequence[str]) -> str | None:
     """Return the first UID of `series` that the DICOM folder `path` contains. None if it contains none of the UIDs."""
-    stored = series_in(path) if series else set()
+    if not series:
+        return None
+    stored = series_in(path)
     return next((uid for uid in series if uid in stored), None)
 
 
@@ -234,9 +251,11 @@ def make_folder(path: Path) -> None:
 
 def refuse_overwriting(inputs: Iterable[Path | None], results: Iterable[Path]) -> None:
     """Raise AnatomicalEmbeddingError if a result would overwrite an input file."""
-    existing = [path for path in results if path.exists()]
+    overwritten = [path for path in results if path.exists()]
     for path in inputs:
-        if path is not None and any(path.exists() and path.samefile(result) for result in existing):
+        if path is None or not path.exists():
+            continue
+        if any(path.samefile(result) for result in overwritten):
             raise AnatomicalEmbeddingError(
                 f"{path}: would be overwritten by results; choose another output folder."
             )
@@ -248,6 +267,12 @@ def check_report(options: argparse.Namespace) -> None:
         from ..reports.page import check_packages
 
         check_packages()
+
+
+def check_output(options: argparse.Namespace) -> None:
+    """Raise AnatomicalEmbeddingError if the report cannot be made, or results not be written. Call before long work."""
+    check_report(options)
+    check_folder(options.output)
 
 
 def check_inside(volume: Volume, path: Path, labels: Sequence[str], points_ras: np.ndarray) -> None:
@@ -337,6 +362,13 @@ def coordinates(values: np.ndarray | None, count: int = 3) -> list[Any]:
     if values is None:
         return [""] * count
     return [round(float(value), 2) for value in values.ravel()]
+
+
+def cell(value: Any, digits: int) -> Any:
+    """Return a value as a cell of a table: a float with `digits` decimals; None as an empty cell."""
+    if value is None:
+        return ""
+    return round(value, digits) if isinstance(value, float) else value
 
 
 def names_in(text: str | None) -> list[str]:

@@ -67,8 +67,8 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "do the reverse: resample label maps that another program made from crops to the voxels of the whole SCAN. "
         "RESULT is one label map, or a folder of label maps whose names start with the name of their scan"
     )
-    add("--paste-back", type=Path, metavar="RESULT", help=result)
-    console.complete(parser, run, "output", "dicom", "series")
+    console.add_path(parser, "--paste-back", "RESULT", result)
+    console.complete(parser, run, "scans", "output", "dicom", "series")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -102,19 +102,19 @@ def run(options: argparse.Namespace) -> None:
                     f"{path}: shows none of the chosen structures; choose other structures."
                 )
             missing = " ".join(n for n in structures if n not in boxes)
-            # name of a crop -> the structures in it
-            groups = {f"{name}_crop": list(boxes)}
+            # end of a crop's name -> the structures in the crop
+            groups = {"crop": list(boxes)}
             if options.separate:
-                groups = {f"{name}_{n}": [n] for n in boxes}
+                groups = {n: [n] for n in boxes}
             cropped: dict[str, np.ndarray] = {}
-            for crop_name, members in groups.items():
+            for end, members in groups.items():
                 box = grown(enclosing([boxes[n] for n in members]), np.full(6, options.margin_mm))
-                unique = free_name(_file_name(crop_name), used_names)
+                unique = free_name(_file_name(f"{name}_{end}"), used_names)
                 used_names.add(unique.casefold())
                 output = options.output / f"{unique}.nii.gz"
                 console.refuse_overwriting(inputs, [output])
                 crop, size = _write_crop(volume, box, options.spacing, output)
-                cropped[members[0] if options.separate else "crop"] = crop.bounds_ras
+                cropped[end] = crop.bounds_ras
                 rows.append([path, str(output), " ".join(members), *size, missing])
             if scans.series is not None:
                 written.append(options.output / f"{_file_name(name)}_crop.seg.dcm")
@@ -147,12 +147,13 @@ def _paste(options: argparse.Namespace) -> None:
     console.make_folder(options.output)
     for path, name, volume in scans.read():
         with scans.skipping():
-            is_one = not source.is_dir() and len(scans.sources) == 1
-            scan_results = [
-                result
-                for result in results
-                if is_one or _scan_name(display_name(result), scans.sources) == name
-            ]
+            scan_results = results
+            if source.is_dir() or len(scans.sources) > 1:
+                scan_results = [
+                    result
+                    for result in results
+                    if _scan_name(display_name(result), scans.sources) == name
+                ]
             if not scan_results:
                 raise AnatomicalEmbeddingError(
                     f"{path}: {source} has no label map of this scan; the label map's name must start with {name}_."
@@ -220,7 +221,8 @@ def _write_crop(
         else crop_resampled(volume, clipped, spacing)
     )
     crop.write(output)
-    scan_mm3, crop_mm3 = (np.prod(scan.shape) * np.prod(scan.spacing) for scan in (volume, crop))
+    scan_mm3 = np.prod(volume.shape) * np.prod(volume.spacing)
+    crop_mm3 = np.prod(crop.shape) * np.prod(crop.spacing)
     return crop, [*crop.shape[::-1], round(float(scan_mm3 / crop_mm3), 2)]
 
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from ..errors import AnatomicalEmbeddingError, PointsError
 from .console import (
+    add_path,
     as_files,
     complete,
     embed,
@@ -18,7 +19,8 @@ from .console import (
 )
 from .match import Answer, write_answers
 
-TEMPLATE_SEED, TARGET_SEED = 20_001, 20_002
+TEMPLATE_SEED = 20_001
+TARGET_SEED = 20_002
 TEMPLATE_MM = (120.0, 600.0)  # from the sacrum to the neck
 _POINTS = "template.mrk.json"
 _RESULTS = ("template.nii.gz", "target.nii.gz", "target.mrk.json", "matches.csv", "report.html")
@@ -39,9 +41,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "answers with the true points, which are known exactly. No data are needed.",
     )
     help_text = "folder for results (default: demo-output)"
-    parser.add_argument(
-        "-o", "--output", type=Path, default=Path("demo-output"), metavar="DIR", help=help_text
-    )
+    add_path(parser, "-o --output", "DIR", help_text, default=Path("demo-output"))
     complete(parser, run)
 
 
@@ -74,27 +74,18 @@ def run(options: argparse.Namespace) -> None:
     errors = np.linalg.norm(matches.points_ras - truth, axis=1)
     present = np.isfinite(errors)
     median = float(np.median(errors[present]))
-    places = matches.points_ras.round(1).tolist()
-    status = ("",) * len(names) if matches.status is None else matches.status
-    answers = [
-        {
-            "label": label,
-            "found_ras": place,
-            "status": str(s) or None,
-            "error_mm": e if is_present else None,
-        }
-        for label, place, s, e, is_present in zip(
-            names, places, status, errors.round(1).tolist(), present, strict=True
-        )
-    ]
+    answers = []
+    rows = []
+    for n, label in enumerate(names):
+        place = matches.points_ras[n].round(1).tolist()
+        status = None if matches.status is None else str(matches.status[n])
+        error = float(errors[n].round(1)) if present[n] else None
+        answers.append({"label": label, "found_ras": place, "status": status, "error_mm": error})
+        rows.append([label, *place, status or "", "not there" if error is None else f"{error:.1f}"])
     if options.json:
         results = {"points": answers, "median_error_mm": round(median, 2)}
         print_json(results | as_files(written))
         return
-    rows = [
-        [label, *p, s or "", f"{e:.1f}" if e is not None else "not there"]
-        for label, p, s, e in map(dict.values, answers)
-    ]
     print_table(["point", "found R", "A", "S", "status", "error mm"], rows)
     say(
         f"\nmedian error {median:.1f} mm over {present.sum()} points, compared with the known true places"

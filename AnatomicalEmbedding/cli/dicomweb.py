@@ -1,7 +1,6 @@
 """anatemb priors: find a place in the CTs of a patient on a DICOMweb server. anatemb store: send files to a server."""
 
 import argparse
-from pathlib import Path
 
 from ..errors import AnatomicalEmbeddingError
 from . import console
@@ -37,13 +36,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     console.complete(priors, run_priors)
     store = commands.add_parser("store", help="send DICOM files to a DICOMweb server")
     store.add_argument("url", metavar="URL", help=_URL_HELP)
-    store.add_argument(
-        "files",
-        type=Path,
-        nargs="+",
-        metavar="FILE",
-        help="DICOM files, such as results of --dicom",
-    )
+    console.add_path(store, "files", "FILE", "DICOM files, such as results of --dicom", nargs="+")
     console.complete(store, run_store, model=False, json=False)
 
 
@@ -74,13 +67,16 @@ def run_priors(options: argparse.Namespace) -> None:
             source = source_of(scans.sources[name])
             finder = PlaceFinder(embedding, volume, atlas)
             header = source.slices[0]
-            for place in (place for mention in mentions for place in finder.find(mention)):
-                where = [*console.coordinates(place.point_ras), "", ""]
+            uids = header.SeriesInstanceUID, header.StudyInstanceUID
+            places = [place for mention in mentions for place in finder.find(mention)]
+            for place in places:
+                point = console.coordinates(place.point_ras)
+                slice_facts = ["", ""]
                 if place.point_ras is not None:
                     image = source.nearest(place.point_ras)
-                    where[3:] = image.get("InstanceNumber", ""), image.SOPInstanceUID
+                    slice_facts = [image.get("InstanceNumber", ""), image.SOPInstanceUID]
                 facts = [header.StudyDate, place.name, place.status, round(place.probability, 3)]
-                rows.append([*facts, *where, header.SeriesInstanceUID, header.StudyInstanceUID])
+                rows.append([*facts, *point, *slice_facts, *uids])
     table = [[*row[:8], row[9]] for row in rows]
     scans.finish(
         {"priors": console.as_records(COLUMNS, rows)}, ((*COLUMNS[:8], COLUMNS[9]), table), []

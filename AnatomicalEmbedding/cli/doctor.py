@@ -26,7 +26,9 @@ from ..resources import (
 from . import console
 
 # of the synthetic scan that is embedded
-_SEED, _SPACING_MM, _COVERAGE_MM = 71, (3.0, 3.0, 3.0), (150.0, 450.0)
+_SEED = 71
+_SPACING_MM = (3.0, 3.0, 3.0)
+_COVERAGE_MM = (150.0, 450.0)
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
@@ -45,16 +47,15 @@ def run(options: argparse.Namespace) -> None:
     facts: dict[str, object] = {
         "anatemb": __version__,
         "python": f"{platform.python_version()}, {platform.system()} {platform.machine()}",
-        **{
-            package.name: version(package.name)
-            for package in needed
-            if not package.extra and package.is_met
-        },
-        **_optional_packages(needed),
-        **{f"weights {name}": _weights_state(name) for name in list_cards()},
-        "orientation network": terms_of(resource("Orientation") / "ct.safetensors")
-        or "terms are not stated",
     }
+    for package in needed:
+        if not package.extra and package.is_met:
+            facts[package.name] = version(package.name)
+    facts |= _optional_packages(needed)
+    for name in list_cards():
+        facts[f"weights {name}"] = _weights_state(name)
+    terms = terms_of(resource("Orientation") / "ct.safetensors")
+    facts["orientation network"] = terms or "terms are not stated"
     if not problems:
         try:
             facts |= _computing(options)
@@ -75,8 +76,10 @@ def _package_problems(needed: list[Requirement]) -> list[str]:
     packages = [f'"{package.text}"' for package in needed if not package.is_met]
     if numpy_is_too_new():
         packages.append(f'"{NUMPY_1}"')
+    if not packages:
+        return []
     line = f"pip install {' '.join(packages)}"
-    return [f"packages are missing or of the wrong version; type: {line}."] if packages else []
+    return [f"packages are missing or of the wrong version; type: {line}."]
 
 
 def _optional_packages(needed: list[Requirement]) -> dict[str, object]:
@@ -96,14 +99,13 @@ def _optional_packages(needed: list[Requirement]) -> dict[str, object]:
 def _weights_state(name: str) -> str:
     """Return whether weights are installed and unchanged, and their terms."""
     path = weights_file(name)
+    state = "installed, default." if name == default_weights() else "installed."
     if not path.is_file():
         state = missing_weights(name).removeprefix(f"{name}: ")
-    elif file_sha256(path) != parse_json(path.with_suffix(".json").read_text(encoding="utf-8")).get(
-        "sha256"
-    ):
-        state = "damaged: the SHA-256 is not that of the card; install the program again."
     else:
-        state = "installed, default." if name == default_weights() else "installed."
+        card = parse_json(path.with_suffix(".json").read_text(encoding="utf-8"))
+        if file_sha256(path) != card.get("sha256"):
+            state = "damaged: the SHA-256 is not that of the card; install the program again."
     return f"{state} {terms_of(path)}"
 
 

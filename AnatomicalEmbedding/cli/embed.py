@@ -13,8 +13,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         description="Embeds scans. Each map is written to one .map.safetensors file, which EmbeddingMap.load and "
         "`anatemb info` can read.",
     )
-    parser.add_argument("scans", nargs="+", metavar="SCAN", help=console.SCANS_HELP)
-    console.complete(parser, run, "output", "series")
+    console.complete(parser, run, "scans", "output", "series")
 
 
 def run(options: argparse.Namespace) -> None:

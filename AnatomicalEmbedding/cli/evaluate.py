@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import AnatomicalEmbeddingError
 from ..files import write_text
-from .console import add_count, complete, open_model, progress_bar, say, warn
+from .console import add_count, add_path, complete, open_model, progress_bar, say, warn
 
 if TYPE_CHECKING:
     from ..evaluation.protocol import Matcher
@@ -32,9 +31,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "target and compared with the true points.",
         "effort",
     )
-    landmarks.add_argument(
-        "--templates", type=Path, metavar="DIR", help="more labelled scans, used only as templates"
-    )
+    add_path(landmarks, "--templates", "DIR", "more labelled scans, used only as templates")
     _add_kind(
         kinds,
         "confidence",
@@ -51,9 +48,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "patients. Measures the overlap with the true box (IoU), the recall, and the volume of the scan divided by the "
         "volume of the box (VR).",
     )
-    boxes.add_argument(
-        "--templates", type=Path, metavar="DIR", help="more labelled scans, used for examples only"
-    )
+    add_path(boxes, "--templates", "DIR", "more labelled scans, used for examples only")
     add_count(boxes, "--shots", 5, "examples per structure")
     boxes.add_argument(
         "--library", action="store_true", help="use the shipped library instead of examples"
@@ -69,10 +64,8 @@ def _add_kind(
         help=description[0].lower() + description[1:].partition(":")[0],
         description=description,
     )
-    parser.add_argument("folder", type=Path, metavar="DIR", help="labelled scans")
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="also write the result as .json or .md"
-    )
+    add_path(parser, "folder", "DIR", "labelled scans")
+    add_path(parser, "-o --output", "FILE", "also write the result as .json or .md")
     complete(parser, run, *shared)
     return parser
 

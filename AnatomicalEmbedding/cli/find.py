@@ -38,7 +38,7 @@ def _add_find(commands: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("scans", nargs="*", metavar="SCAN", help=console.SCANS_HELP)
     help_text = "report, a text file or DICOM SR; find the places that its sentences name"
-    parser.add_argument("--report", type=Path, metavar="FILE", help=help_text)
+    console.add_path(parser, "--report", "FILE", help_text)
     console.complete(parser, run_find, "output", "report", "dicom", "series")
 
 
@@ -60,14 +60,13 @@ def run_find(options: argparse.Namespace) -> None:
         mentions, missed = _mentions_in_words(options.words or "")
     else:
         mentions = _mentions_in_report(options.report)
-        # with a report, the first is a scan
-        options.scans[:0] = [options.words] if options.words is not None else []
+        if options.words is not None:  # with a report, the first word is a scan
+            options.scans.insert(0, options.words)
     if not options.scans:
         raise AnatomicalEmbeddingError(
             "no scan was given; write the words in quotes, then the scans."
         )
-    console.check_report(options)
-    console.check_folder(options.output)
+    console.check_output(options)
     model = console.open_model(options)
     from ..reports.scan_pages import write_places_report
     from ..scan.points import write_markups
@@ -85,15 +84,14 @@ def run_find(options: argparse.Namespace) -> None:
         new_rows = [_row(words, path, place) for words, place in places]
         new_rows += [_missed_row(part, path) for part in missed]
         rows += new_rows
-        answers += console.as_records(COLUMNS, new_rows)
-        # the first of the new rows are the places; the words that were not understood follow
-        for record, (_, p) in zip(answers[-len(new_rows) :], places, strict=False):
-            record |= {
-                "title": p.title,
-                "side": p.side or None,
-                "negated": p.negated,
-                "levels": p.levels or None,
-            }
+        records = console.as_records(COLUMNS, new_rows)
+        answers += records
+        # the first records are the places; the words that were not understood follow
+        for (_, place), record in zip(places, records, strict=False):
+            record["title"] = place.title
+            record["side"] = place.side or None
+            record["negated"] = place.negated
+            record["levels"] = place.levels or None
         points = points_of(places)
         written.append(options.output / f"{name}.places.mrk.json")
         write_markups(written[-1], points)

@@ -31,31 +31,24 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "open the record in 3D Slicer (module Lesion Follow-up). All coordinates are RAS mm.",
     )
     add = parser.add_argument
-    add(
-        "prior",
-        type=Path,
-        metavar="PRIOR",
-        help="CT file or DICOM folder in which the lesions were marked",
+    console.add_path(
+        parser, "prior", "PRIOR", "CT file or DICOM folder in which the lesions were marked"
     )
-    add(
+    console.add_path(
+        parser,
         "lesions",
-        type=Path,
-        metavar="LESIONS",
-        help="lesions in PRIOR: a .mrk.json file with points, or with lines along the long axes; a .csv file with the "
+        "LESIONS",
+        "lesions in PRIOR: a .mrk.json file with points, or with lines along the long axes; a .csv file with the "
         "columns label,r,a,s; or a DICOM SR with 3-D places",
     )
-    add(
-        "current",
-        type=Path,
-        nargs="+",
-        metavar="CURRENT",
-        help="other scans of the patient, earlier or later",
+    console.add_path(
+        parser, "current", "CURRENT", "other scans of the patient, earlier or later", nargs="+"
     )
-    add(
+    console.add_path(
+        parser,
         "--record",
-        type=Path,
-        metavar="FILE",
-        help="record (.followup.json) to continue; a person's entries are kept",
+        "FILE",
+        "record (.followup.json) to continue; a person's entries are kept",
     )
     add(
         "--date",
@@ -81,8 +74,12 @@ class _PatientScans(NamedTuple):
     @property
     def slices(self) -> dict[str, Path]:
         """The folder of the slices of each DICOM study."""
-        folders = {key: path if path.is_dir() else path.parent for key, path in self.paths.items()}
-        return {study.key: folders[study.key] for study in self.studies if study.series_uid}
+        folders = {}
+        for study in self.studies:
+            if study.series_uid:
+                path = self.paths[study.key]
+                folders[study.key] = path if path.is_dir() else path.parent
+        return folders
 
 
 def run(options: argparse.Namespace) -> None:
@@ -116,8 +113,13 @@ def run(options: argparse.Namespace) -> None:
 
     def relation_of(source: str, target: str) -> Relation:
         """Relate two studies, given by their keys; note if they do not show one patient."""
-        pair = (MappedScan(scans.volumes[key], maps[key]) for key in (source, target))
-        relation = relate(*pair, same_patient=True, effort=options.effort, cache=model.cache)
+        relation = relate(
+            MappedScan(scans.volumes[source], maps[source]),
+            MappedScan(scans.volumes[target], maps[target]),
+            same_patient=True,
+            effort=options.effort,
+            cache=model.cache,
+        )
         if relation.refusal:
             pair_text = f"{scans.paths[source]} and {scans.paths[target]}"
             refusals[f"{pair_text}: {relation.refusal} Lesions are matched, and uncertain."] = None
@@ -176,15 +178,13 @@ def _read_scans(options: argparse.Namespace, record: FollowUp) -> _PatientScans:
     patient_ids = dict.fromkeys(volume.patient_id for volume in volumes if volume.patient_id)
     if len(patient_ids) > 1:  # only a warning, because anonymising may have changed the Patient IDs
         ids = ", ".join(patient_ids)
-        warning = f"WARNING: the scans have {len(patient_ids)} different Patient IDs ({ids})."
-        notes = [warning, *notes]
+        notes.insert(
+            0, f"WARNING: the scans have {len(patient_ids)} different Patient IDs ({ids})."
+        )
     keys = [study.key for study in studies]
-    return _PatientScans(
-        studies,
-        dict(zip(keys, volumes, strict=True)),
-        dict(zip(keys, paths, strict=True)),
-        list(notes),
-    )
+    volume_by_key = dict(zip(keys, volumes, strict=True))
+    path_by_key = dict(zip(keys, paths, strict=True))
+    return _PatientScans(studies, volume_by_key, path_by_key, notes)
 
 
 def _write(
@@ -248,21 +248,21 @@ def _write_proposals(record: FollowUp, slices: Mapping[str, Path], folder: Path)
 
     written = []
     for key, name in sr_names(record, _NAME).items():
-        proposals = [
-            (lesion, lesion.findings[key])
-            for lesion, study in record.unreviewed()
-            if study.key == key and lesion.findings[key].point_ras is not None
-        ]
-        if key in slices and proposals:
-            descriptions = (STATE_CODES[PROPOSED][2],) * len(proposals)
-            places = np.array([finding.point_ras for _, finding in proposals])
-            points = PointList(tuple(lesion.label for lesion, _ in proposals), places, descriptions)
-            study = record.study(key)
-            source = read_source(study.label, slices[key], study.series_uid)
-            written.append(folder / name.replace(".sr.dcm", ".proposals.dcm"))
-            errors = [finding.guess.error_mm for _, finding in proposals]
-            uids = [lesion.tracking_uid for lesion, _ in proposals]
-            write_points_report(points, source, written[-1], errors, uids)
+        lesions = [lesion for lesion, study in record.unreviewed() if study.key == key]
+        if key not in slices or not lesions:
+            continue
+        proposals = [lesion.findings[key] for lesion in lesions]
+        points = PointList(
+            tuple(lesion.label for lesion in lesions),
+            np.array([proposal.point_ras for proposal in proposals]),
+            (STATE_CODES[PROPOSED][2],) * len(proposals),
+        )
+        study = record.study(key)
+        source = read_source(study.label, slices[key], study.series_uid)
+        written.append(folder / name.replace(".sr.dcm", ".proposals.dcm"))
+        errors = [proposal.guess.error_mm for proposal in proposals]
+        uids = [lesion.tracking_uid for lesion in lesions]
+        write_points_report(points, source, written[-1], errors, uids)
     return written
 
 
@@ -278,9 +278,11 @@ def _print_cells(record: FollowUp) -> None:
         place = ["", "", ""]
         if finding.point_ras is not None:
             place = [f"{x:.1f}" for x in finding.point_ras]
-        guess = finding.guess if finding.state == PROPOSED else None
-        error = "" if guess is None or guess.error_mm is None else f"{guess.error_mm:.0f}"
-        doubt = "" if guess is None else guess.doubt.partition(":")[0]
+        error = doubt = ""
+        if finding.state == PROPOSED and finding.guess is not None:
+            doubt = finding.guess.doubt.partition(":")[0]
+            if finding.guess.error_mm is not None:
+                error = f"{finding.guess.error_mm:.0f}"
         cells.append([row.lesion.label, row.study.label, *place, row.status, error, doubt])
     console.print_table(
         ["lesion", "study", "R mm", "A mm", "S mm", "status", "error mm", "doubt"], cells

@@ -25,17 +25,14 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         help="show facts about scans, DICOM folders and embedding maps",
         description="Shows facts about each file or folder. `anatemb doctor` shows facts about the installation.",
     )
-    add = parser.add_argument
-    add(
-        "paths",
-        nargs="*",
-        type=Path,
-        metavar="PATH",
-        help=f"{console.SCANS_HELP}; or maps (.safetensors)",
+    console.add_path(
+        parser, "paths", "PATH", f"{console.SCANS_HELP}; or maps (.safetensors)", nargs="*"
     )
     check = "also embed each scan; show which part of the body it contains, and whether it seems mirrored or flipped"
-    add("--check", action="store_true", help=check)
-    add("--clear-cache", action="store_true", help="delete all maps in the cache on disk")
+    parser.add_argument("--check", action="store_true", help=check)
+    parser.add_argument(
+        "--clear-cache", action="store_true", help="delete all maps in the cache on disk"
+    )
     console.complete(parser, run, "series")
 
 
@@ -77,24 +74,21 @@ def _describe_scan(source: Source, options: argparse.Namespace) -> dict[str, obj
         )
     low, high = volume.bounds_ras
     k, j, i = volume.shape
+    hu = np.percentile(volume.voxels[::2, ::4, ::4], [1, 50, 99])
     facts |= {
         "voxels_ijk": [i, j, k],
         "spacing_mm": [round(s, 4) for s in volume.spacing],
         "axes": _axes(volume.ijk_to_ras),
         "from_ras_mm": [round(float(x), 1) for x in low],
         "to_ras_mm": [round(float(x), 1) for x in high],
-        "hu_1_50_99_percent": np.percentile(volume.voxels[::2, ::4, ::4], [1, 50, 99])
-        .round()
-        .astype(int)
-        .tolist(),
+        "hu_1_50_99_percent": hu.round().astype(int).tolist(),
         "notes": list(volume.notes),
     }
     if options.check:
         with console.progress_bar(volume.name or "scan", options.json) as progress:
             embedding = console.open_model(options).embed(volume, progress)
-        facts |= _coverage_of(embedding) | {
-            "orientation": "; ".join(embedding.faults) or "no fault found"
-        }
+        facts |= _coverage_of(embedding)
+        facts["orientation"] = "; ".join(embedding.faults) or "no fault found"
     return facts
 
 
@@ -131,13 +125,13 @@ def _coverage_of(embedding: EmbeddingMap) -> dict[str, object]:
 
 def _axes(ijk_to_ras: np.ndarray) -> str:
     """Return the directions in which i, j, k increase, such as "LPS", and in degrees the angle of an oblique scan."""
-    direction = ijk_to_ras[:3, :3] / spacing_of(ijk_to_ras)
+    directions = ijk_to_ras[:3, :3] / spacing_of(ijk_to_ras)
     letters = ""
-    for axis in range(3):
-        world = int(np.abs(direction[:, axis]).argmax())
-        # the first letter for the positive direction of R, A or S, the second for the negative
-        letters += ("RL", "AP", "SI")[world][int(direction[world, axis] < 0)]
-    tilt = np.degrees(np.arccos(np.clip(np.abs(direction).max(axis=0), 0, 1))).max()
+    for direction in directions.T:  # of i, j and k, in RAS
+        nearest = int(np.abs(direction).argmax())
+        letters += "RAS"[nearest] if direction[nearest] > 0 else "LPI"[nearest]
+    cosines = np.abs(directions).max(axis=0)
+    tilt = np.degrees(np.arccos(np.clip(cosines, 0, 1))).max()
     return letters if tilt < 0.1 else f"{letters}, {tilt:.1f} degrees oblique"
 
 

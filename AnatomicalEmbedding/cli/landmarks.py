@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..embedding.inference import Model
     from ..embedding.map import EmbeddingMap
     from ..landmarks.drawing import Drawing
-    from ..landmarks.landmark_set import LandmarkSet
+    from ..landmarks.landmark_set import Landmark, LandmarkSet
     from ..matching.match import Matches
     from ..scan.points import Measurement
     from ..scan.volume import Volume
@@ -49,18 +49,15 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "make", help="make a set from a folder of marked scans", description=marked
     )
     make.add_argument("scans", nargs="+", metavar="FOLDER", help=console.SCANS_HELP)
-    make.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="SET", help="file NAME.landmarks.json"
-    )
+    console.add_path(make, "-o --output", "SET", "file NAME.landmarks.json", required=True)
     make.add_argument(
         "--terms", default="", metavar="TEXT", help="terms under which the set may be shared"
     )
     console.complete(make, run_make, "series")
 
     add = steps.add_parser("add", help="add marked scans to a set", description=marked)
-    add.add_argument("set", type=Path, metavar="SET", help="the set; it is changed")
-    add.add_argument("scans", nargs="+", metavar="SCAN", help=console.SCANS_HELP)
-    console.complete(add, run_add, "series")
+    console.add_path(add, "set", "SET", "the set; it is changed")
+    console.complete(add, run_add, "scans", "series")
 
     run = steps.add_parser(
         "run",
@@ -71,9 +68,8 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "are RAS mm. A scan that cannot be used is reported and skipped.",
     )
     set_help = "file NAME.landmarks.json, or a set that is shipped: pelvis, trunk"
-    run.add_argument("set", type=Path, metavar="SET", help=set_help)
-    run.add_argument("scans", nargs="+", metavar="SCAN", help=console.SCANS_HELP)
-    console.complete(run, run_run, "output", "report", "dicom", "series")
+    console.add_path(run, "set", "SET", set_help)
+    console.complete(run, run_run, "scans", "output", "report", "dicom", "series")
 
     check = steps.add_parser(
         "check",
@@ -82,7 +78,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "that is farthest from the others. An example that contradicts the others has no say in answers. Scans are "
         "named by the start of their hash, because a set holds no names.",
     )
-    check.add_argument("set", type=Path, metavar="SET", help=set_help)
+    console.add_path(check, "set", "SET", set_help)
     console.complete(check, run_check, model=False)
 
 
@@ -167,8 +163,7 @@ def run_run(options: argparse.Namespace) -> None:
     model = _open_model(options, landmark_set)
     landmark_set.check(model.weights_hash, model.name)
     scans, maps = _open_scans(options, model)
-    console.check_report(options)
-    console.check_folder(options.output)
+    console.check_output(options)
     marks = [path for scan in scans.paths for path in _drawing_paths(scan)]
     results = [*_TABLES, *(f"{name}.mrk.json" for name in scans.sources)]
     inputs = [options.set, *scans.paths, *marks]
@@ -229,16 +224,14 @@ def _landmark_rows(path: str, landmark_set: LandmarkSet, matches: Matches) -> li
     """Return the rows of landmarks.csv for one scan."""
     rows: list[list[object]] = []
     for landmark, row in zip(landmark_set.landmarks, matches.table(), strict=True):
-        values = ["" if row[column] is None else row[column] for column in COLUMNS[2:8]]
-        rounded = [round(value, 3) if isinstance(value, float) else value for value in values]
-        rows.append([path, landmark.name, *rounded, int(landmark.weights.sum())])
+        cells = [console.cell(row[column], 3) for column in COLUMNS[2:8]]
+        rows.append([path, landmark.name, *cells, int(landmark.weights.sum())])
     return rows
 
 
 def _measurement_row(path: str, measurement: Measurement) -> list[object]:
-    values = [getattr(measurement, column) for column in MEASUREMENT_COLUMNS[1:]]
-    rounded = [round(value, 2) if isinstance(value, float) else value for value in values]
-    return [path, *("" if value is None else value for value in rounded)]
+    columns = MEASUREMENT_COLUMNS[1:]
+    return [path, *(console.cell(getattr(measurement, column), 2) for column in columns)]
 
 
 def run_check(options: argparse.Namespace) -> None:
@@ -257,24 +250,29 @@ def _print_check(
         errors = [example.left_out_mm[0] for example in landmark.examples if example.left_out_mm]
         error = f"{np.mean(errors):.1f}" if errors else ""
         deviations = landmark.deviations_mm()
-        worst = int(np.nanargmax(deviations)) if np.isfinite(deviations).any() else None
-        farthest = ("", "") if worst is None else (scans[worst], f"{deviations[worst]:.1f}")
-        wrong = [
-            f"{scan} (exchanged with {name}?)" if name else scan
-            for scan, weight, name in zip(
-                scans, landmark.weights, landmark.exchanged_names(), strict=True
-            )
-            if not weight
-        ]
-        rows.append([landmark.name, len(scans), error, *farthest, ", ".join(wrong)])
+        worst_scan = worst_mm = ""
+        if np.isfinite(deviations).any():
+            worst = int(np.nanargmax(deviations))
+            worst_scan = scans[worst]
+            worst_mm = f"{deviations[worst]:.1f}"
+        wrong = _contradicting(landmark, scans)
+        rows.append([landmark.name, len(scans), error, worst_scan, worst_mm, ", ".join(wrong)])
     if options.json:
         console.print_json({"landmarks": console.as_records(_CHECK_COLUMNS, rows)})
     else:
         console.print_table(_CHECK_COLUMNS, rows)
 
 
+def _contradicting(landmark: Landmark, scans: Sequence[str]) -> list[str]:
+    """Return the scans whose examples have no say in answers. scans: names of the scans of all examples."""
+    texts = []
+    for scan, weight, name in zip(scans, landmark.weights, landmark.exchanged_names(), strict=True):
+        if not weight:
+            texts.append(f"{scan} (exchanged with {name}?)" if name else scan)
+    return texts
+
+
 def _open_model(options: argparse.Namespace, landmark_set: LandmarkSet) -> Model:
     """Load the weights of a landmark set, unless the user has chosen others."""
-    return console.open_model(
-        options, landmark_set.model if options.model == "auto" and landmark_set.model else None
-    )
+    name = landmark_set.model if options.model == "auto" else options.model
+    return console.open_model(options, name)

@@ -26,13 +26,11 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "counted from 0) and NAME.levels.html (pictures of each vertebra). If a level is not certain, both possible "
         "levels are named. With --dicom, NAME.sr.dcm is a DICOM report of the points.",
     )
-    parser.add_argument("scans", nargs="+", metavar="SCAN", help=console.SCANS_HELP)
-    console.complete(parser, run, "output", "report", "dicom", "series")
+    console.complete(parser, run, "scans", "output", "report", "dicom", "series")
 
 
 def run(options: argparse.Namespace) -> None:
-    console.check_report(options)
-    console.check_folder(options.output)
+    console.check_output(options)
     model = console.open_model(options)
     from ..words import PlaceFinder, shipped_atlas
     from ..words.scan_levels import VERTEBRA, SliceLevel, find_levels

@@ -31,32 +31,27 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "with --recall. An absent structure has no box. With --dicom, NAME.boxes.dcm is a DICOM SEG with the boxes.",
     )
     add_box_options(parser)
-    console.complete(parser, run, "output", "report", "dicom", "series")
+    console.complete(parser, run, "scans", "output", "report", "dicom", "series")
 
 
 def add_box_options(parser: argparse.ArgumentParser, default: str = "all") -> None:
-    """Add the argument for scans, and the options that choose structures and the size of boxes.
+    """Add the options that choose structures and the size of boxes.
 
     default: which structures the command uses if none are named, for the help.
     """
-    add = parser.add_argument
-    add("scans", nargs="+", metavar="SCAN", help=console.SCANS_HELP)
     names = f"names of structures (see `anatemb structures list`); default: {default}"
-    add("--structures", metavar="A,B,...", help=names)
-    add(
-        "--library",
-        type=Path,
-        metavar="FILE",
-        help="structure library (default: the library of the weights)",
+    parser.add_argument("--structures", metavar="A,B,...", help=names)
+    console.add_path(
+        parser, "--library", "FILE", "structure library (default: the library of the weights)"
     )
     examples = (
         "folder of your own examples, used instead of the library: scans NAME.nii.gz or DICOM folders NAME, each with "
         "NAME.seg.nii.gz and NAME.labels.json, with NAME.seg.dcm (DICOM SEG or RTSTRUCT), or with boxes drawn in "
         "Slicer and saved as NAME.STRUCTURE.roi.mrk.json"
     )
-    add("--examples", type=Path, metavar="DIR", help=examples)
+    console.add_path(parser, "--examples", "DIR", examples)
     help_text = "fraction of a structure that its box is expected to hold, 0 to 1 (default: 0.95)"
-    add("--recall", type=float, default=0.95, metavar="R", help=help_text)
+    parser.add_argument("--recall", type=float, default=0.95, metavar="R", help=help_text)
 
 
 def open_finder(
@@ -95,8 +90,7 @@ def run(options: argparse.Namespace) -> None:
     from ..reports.scan_pages import write_box_report
     from ..scan.boxes import write_rois
 
-    console.check_report(options)
-    console.check_folder(options.output)
+    console.check_output(options)
     scans = Scans(options)
     model = console.open_model(options)
     finder = open_finder(

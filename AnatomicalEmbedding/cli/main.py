@@ -35,11 +35,15 @@ class _Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def,override]
         """Parse as argparse does, but refuse an option that no option of this parser begins with."""
-        if self._subparsers is None:  # otherwise, some of the words are options of a command
-            options = self._option_string_actions
-            for option in (word.partition("=")[0] for word in args or () if word.startswith("--")):
-                if not any(name.startswith(option) for name in options):
-                    self._suggest(option, "option", options)
+        words = args or ()
+        if self._subparsers is not None:  # some of the words are options of a command
+            words = ()
+        options = self._option_string_actions
+        for word in words:
+            option = word.partition("=")[0]
+            is_known = any(name.startswith(option) for name in options)
+            if option.startswith("--") and not is_known:
+                self._suggest(option, "option", options)
         return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:

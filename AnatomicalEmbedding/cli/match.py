@@ -42,6 +42,7 @@ COLUMNS = (
     "levels",
     "found_by",
 )
+_DIGITS = {"r": 3, "a": 3, "s": 3, "expected_error_mm": 2, "probability": 4, "score": 4}
 _REPORT_TARGETS = 8  # targets with pictures in the report; by hand, for a small file
 _TABLE_NAME = "matches.csv"
 
@@ -74,11 +75,8 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "a line through the patient's CT.",
     )
     add = parser.add_argument
-    add(
-        "template",
-        type=Path,
-        metavar="TEMPLATE",
-        help="CT file or DICOM folder in which the points lie",
+    console.add_path(
+        parser, "template", "TEMPLATE", "CT file or DICOM folder in which the points lie"
     )
     files = (
         "points file (.mrk.json, .csv with label,r,a,s, or with label,x,y in pixels of a film, DICOM SR), then the "
@@ -124,21 +122,25 @@ def run(options: argparse.Namespace) -> None:
     console.refuse_overwriting(inputs, [options.output / name for name in (*results, _TABLE_NAME)])
     # two files of one name in two folders
     name, *_ = distinct_names([options.template, *scans.names])
-    console.check_report(options)
-    console.check_folder(options.output)
+    console.check_output(options)
     films = film is not None or any(is_film_file(source.path) for source in scans.sources.values())
     model = console.open_model(options, films=films)
     scan = film or console.read_scan(options.template, options.series, model.check_scan)
     template = replace(scan, name=name)
     console.check_inside(template, options.template, points.labels, points.points_ras)
     mapped = _map_scan(template, model, options)
-    choice = {"same_patient": options.same_patient, "effort": options.effort, "cache": model.cache}
     answers: list[Answer] = []
     reports, uids = _report_template(options, points)
     for path, name, volume in scans.read(model.check_scan):
         with scans.skipping():
             target = _map_scan(volume, model, options)
-            relation = relate(mapped, target, **choice)
+            relation = relate(
+                mapped,
+                target,
+                same_patient=options.same_patient,
+                effort=options.effort,
+                cache=model.cache,
+            )
             if relation.refusal:
                 console.warn(
                     f"{options.template} and {path}: {relation.refusal} The points are matched, and uncertain."
@@ -164,16 +166,10 @@ def run(options: argparse.Namespace) -> None:
     written += reports
     rows = csv_rows(points, answers)
     digits = decimals(mapped.map.unit_mm)
-    table = [
-        [
-            row[0],
-            scans.names[row[1]],
-            *row[2:6],
-            row[6] and f"{row[6]:.{digits}f}",
-            row[9],
-        ]
-        for row in rows
-    ]
+    table = []
+    for row in rows:
+        error = row[6] and f"{row[6]:.{digits}f}"
+        table.append([row[0], scans.names[row[1]], *row[2:6], error, row[9]])
     header = ["label", "target", "R mm", "A mm", "S mm", "status", "error mm", "levels"]
     scans.finish({"matches": console.as_records(_columns(answers), rows)}, (header, table), written)
 
@@ -191,14 +187,13 @@ def _answer(
     from ..scan.volume import Film
 
     matches = relation.points(points.points_ras)
-    volume = target.volume
-    pixels = (
-        transform_points(volume.ras_to_ijk, matches.points_ras)[:, :2]
-        if isinstance(volume, Film)
-        else None
-    )
-    lines = relation.rays(matches).markups(points.labels) if isinstance(relation, FilmInCT) else ()
-    return Answer(path, name, matches, _with_faults(target), relation.found_by, pixels, lines)
+    answer = Answer(path, name, matches, _with_faults(target), relation.found_by)
+    if isinstance(target.volume, Film):
+        pixels = transform_points(target.volume.ras_to_ijk, matches.points_ras)[:, :2]
+        answer = answer._replace(pixels=pixels)
+    if isinstance(relation, FilmInCT):
+        answer = answer._replace(lines=relation.rays(matches).markups(points.labels))
+    return answer
 
 
 def write_answers(
@@ -224,14 +219,16 @@ def write_answers(
         unit_mm: unit of the maps.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    written = [folder / f"{answer.name}.mrk.json" for answer in answers]
-    for path, answer in zip(written, answers, strict=True):
+    written = []
+    for answer in answers:
         answered = PointList(points.labels, answer.matches.points_ras)
         drawing = Drawing(answered, tuple(markups))
-        write_matches(path, answer.name, drawing, answer.matches, unit_mm)
-    for answer in (answer for answer in answers if len(answer.lines)):
-        written.append(folder / f"{answer.name}.lines.mrk.json")
-        write_file(written[-1], answer.lines)
+        written.append(folder / f"{answer.name}.mrk.json")
+        write_matches(written[-1], answer.name, drawing, answer.matches, unit_mm)
+    for answer in answers:
+        if answer.lines:
+            written.append(folder / f"{answer.name}.lines.mrk.json")
+            write_file(written[-1], answer.lines)
     written.append(folder / _TABLE_NAME)
     console.write_table(written[-1], _columns(answers), csv_rows(points, answers))
     if report:
@@ -244,11 +241,8 @@ def write_answers(
         ]
         plural = "s" if len(pictured) > 1 else ""
         title = f"Points of {template.name or 'the template'} in {len(pictured)} scan{plural}"
-        written.append(
-            write_report(
-                folder / "report.html", template, points, pictured, title, model_name, unit_mm
-            )
-        )
+        page = folder / "report.html"
+        written.append(write_report(page, template, points, pictured, title, model_name, unit_mm))
     return written
 
 
@@ -299,21 +293,17 @@ def descriptions(matches: Matches, unit_mm: float = 1.0) -> tuple[str, ...]:
 
 def csv_rows(points: PointList, answers: list[Answer]) -> list[list[Any]]:
     """Return the rows of matches.csv with the columns of `_columns`; unknown values are ""."""
-    digits = {"r": 3, "a": 3, "s": 3, "expected_error_mm": 2, "probability": 4, "score": 4}
-
-    def cell(name: str, value: Any) -> Any:
-        return "" if value is None else round(value, digits[name]) if name in digits else value
-
-    def pixels(answer: Answer, number: int) -> list[Any]:
-        if len(_columns(answers)) == len(COLUMNS):
-            return []
-        return ["", ""] if answer.pixels is None else answer.pixels[number].round(2).tolist()
-
+    has_pixels = _columns(answers) != COLUMNS
     rows = []
     for answer in answers:
-        for n, (label, match) in enumerate(zip(points.labels, answer.matches.table(), strict=True)):
-            values = [cell(name, match[name]) for name in COLUMNS[2:-1]]
-            rows.append([label, answer.path, *values, answer.found_by, *pixels(answer, n)])
+        for n, match in enumerate(answer.matches.table()):
+            cells = [console.cell(match[name], _DIGITS.get(name, 0)) for name in COLUMNS[2:-1]]
+            row = [points.labels[n], answer.path, *cells, answer.found_by]
+            if answer.pixels is not None:
+                row += answer.pixels[n].round(2).tolist()
+            elif has_pixels:
+                row += ["", ""]
+            rows.append(row)
     return rows
 
 

@@ -1,9 +1,8 @@
 """anatemb prepare: prepare a folder of scans once, for several training runs."""
 
 import argparse
-from pathlib import Path
 
-from .console import check_folder, complete, print_json, say
+from .console import add_path, check_folder, complete, print_json, say
 from .train import add_preparation, add_recipe, overrides, prepare_scans
 
 
@@ -14,11 +13,8 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         description="Prepares the CTs of DATA. The output folder can then be the DATA of every `anatemb train` with "
         "the same voxel size. Duplicates and scans that cannot be used are reported and left out.",
     )
-    add = parser.add_argument
-    add("data", type=Path, nargs="+", metavar="DATA", help="folders with CTs, also in subfolders")
-    add(
-        "-o", "--output", type=Path, required=True, metavar="DIR", help="folder of the prepared set"
-    )
+    add_path(parser, "data", "DATA", "folders with CTs, also in subfolders", nargs="+")
+    add_path(parser, "-o --output", "DIR", "folder of the prepared set", required=True)
     add_preparation(parser)
     add_recipe(parser)
     complete(parser, run, model=False)

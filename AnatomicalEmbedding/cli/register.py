@@ -47,30 +47,25 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "voxels of FIXED, registration.json and report.html. With --dicom, registration.dcm is a DICOM Spatial "
         "Registration, or Deformable Spatial Registration.",
     )
-    add = parser.add_argument
-    add(
-        "fixed",
-        type=Path,
-        metavar="FIXED",
-        help="CT file or DICOM folder of the scan that is not moved",
+    console.add_path(
+        parser, "fixed", "FIXED", "CT file or DICOM folder of the scan that is not moved"
     )
-    add(
-        "moving",
-        type=Path,
-        metavar="MOVING",
-        help="CT file or DICOM folder of the scan that is aligned to FIXED",
+    console.add_path(
+        parser, "moving", "MOVING", "CT file or DICOM folder of the scan that is aligned to FIXED"
     )
     kind = "rigid; affine; deformable (refined with the voxels; default)"
-    add("--kind", choices=KINDS, default=DEFORMABLE, help=kind)
+    parser.add_argument("--kind", choices=KINDS, default=DEFORMABLE, help=kind)
     help_text = (
         "label map, .seg.nrrd, DICOM SEG or RTSTRUCT of MOVING; it is resampled to FIXED too"
     )
-    add("--labels", type=Path, metavar="FILE", help=help_text)
+    console.add_path(parser, "--labels", "FILE", help_text)
     help_text = "points of FIXED (.mrk.json, .csv or DICOM SR); they are found in MOVING"
-    add("--points", type=Path, metavar="FILE", help=help_text)
-    add("--field", action="store_true", help="also write the displacement of every voxel of FIXED")
+    console.add_path(parser, "--points", "FILE", help_text)
+    parser.add_argument(
+        "--field", action="store_true", help="also write the displacement of every voxel of FIXED"
+    )
     help_text = "use this registration (DICOM, .h5 or .tfm) instead of a new one; write the resampled results only"
-    add("--transform", type=Path, metavar="FILE", help=help_text)
+    console.add_path(parser, "--transform", "FILE", help_text)
     console.complete(parser, run, "output", "report", "dicom", "series")
 
 
@@ -126,11 +121,9 @@ def _read_inputs(options: argparse.Namespace) -> _Inputs:
     files = [options.fixed, options.moving, options.points, options.labels, options.transform]
     console.refuse_overwriting(files, results)
     points = read_any_points(options.points) if options.points else None
-    paths = (options.fixed, options.moving)
-    fixed, moving = (
-        replace(console.read_scan(path, options.series), name=name)
-        for path, name in zip(paths, distinct_names(paths), strict=True)
-    )
+    fixed_name, moving_name = distinct_names((options.fixed, options.moving))
+    fixed = replace(console.read_scan(options.fixed, options.series), name=fixed_name)
+    moving = replace(console.read_scan(options.moving, options.series), name=moving_name)
     labels = _read_labels(options.labels, moving) if options.labels else None
     if points is not None:
         console.check_inside(fixed, options.fixed, points.labels, points.points_ras)
@@ -139,16 +132,16 @@ def _read_inputs(options: argparse.Namespace) -> _Inputs:
 
 def _register(inputs: _Inputs, options: argparse.Namespace) -> tuple[Registration, dict[str, Any]]:
     """Register the scans. Returns the registration, and the facts for registration.json."""
-    model = console.open_model(options)
-    scans = (inputs.fixed, inputs.moving)
-    fixed_map, moving_map = (console.embed(model, volume, options.json) for volume in scans)
     from ..registration.register import register
 
+    model = console.open_model(options)
+    fixed_map = console.embed(model, inputs.fixed, options.json)
+    moving_map = console.embed(model, inputs.moving, options.json)
+    scans = (inputs.fixed, inputs.moving)
+    maps = (fixed_map, moving_map)
     start = time.perf_counter()
     with console.progress_bar("registration", options.json) as progress:
-        registration = register(
-            (fixed_map, moving_map), scans, options.kind, model.device, progress
-        )
+        registration = register(maps, scans, options.kind, model.device, progress)
     return registration, _facts(registration, fixed_map, time.perf_counter() - start)
 
 
@@ -256,6 +249,7 @@ def _read_labels(path: Path, moving: Volume) -> LabelMap:
 def _facts(registration: Registration, fixed_map: EmbeddingMap, seconds: float) -> dict[str, Any]:
     """Return the facts for registration.json. seconds: time of the registration without embedding."""
     folding = registration.folding(fixed_map)
+    spine_mm = None if math.isnan(registration.spine_mm) else round(registration.spine_mm, 2)
     return {
         "kind": registration.kind,
         "fixed": registration.fixed,
@@ -264,9 +258,7 @@ def _facts(registration: Registration, fixed_map: EmbeddingMap, seconds: float) 
         "matches_used": registration.used,
         "matches_asked": registration.tried,
         "matches_median_distance_mm": round(registration.distance_mm, 2),
-        "spines_distance_mm": None
-        if math.isnan(registration.spine_mm)
-        else round(registration.spine_mm, 2),
+        "spines_distance_mm": spine_mm,
         "affine_ras_fixed_to_moving": registration.affine.tolist(),
         "jacobian_percentiles_1_99": [round(folding.low, 3), round(folding.high, 3)],
         "jacobian_smallest": round(folding.smallest, 3),
@@ -279,12 +271,14 @@ def _facts(registration: Registration, fixed_map: EmbeddingMap, seconds: float) 
 def _in_words(facts: dict[str, Any]) -> dict[str, str]:
     """Return the facts that a reader needs, in words: name -> text."""
     low, high = facts["jacobian_percentiles_1_99"]
-    return {
+    words = {
         "kind": str(facts["kind"]),
         "matches": f"{facts['matches_used']} of {facts['matches_asked']} points found in the moving scan",
         "quality": facts["quality"],
         "volume change": f"by a factor of {low:.2f} to {high:.2f} (98 % of the body)",
         "turned inside out": f"{100 * facts['folded_share']:.2f} % of the body",
         "time": f"{facts['seconds']:.1f} s, embedding not included",
-        **({"doubt": facts["doubt"]} if facts["doubt"] else {}),
     }
+    if facts["doubt"]:
+        words["doubt"] = facts["doubt"]
+    return words

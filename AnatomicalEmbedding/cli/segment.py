@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 PAGE_NAME = "outlines.html"
 _SECONDS = 12  # usual time for one scan on two CPU cores
 # ends of the names of the results
-_SEGMENTS, _DICOM = ".seg.nrrd", ".seg.dcm"
+_SEGMENTS = ".seg.nrrd"
+_DICOM = ".seg.dcm"
 _NIFTI = (".seg.nii.gz", ".labels.json")
 
 
@@ -38,7 +39,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "One scan is enough, five are better.",
     )
     add = train.add_argument
-    add("examples", type=Path, metavar="EXAMPLES", help="folder of outlined scans")
+    console.add_path(train, "examples", "EXAMPLES", "folder of outlined scans")
     add(
         "--structures",
         metavar="A,B,...",
@@ -58,20 +59,15 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "interrupted run, give the same command again.",
     )
     add = run.add_argument
-    add("scans", nargs="+", metavar="SCAN", help=console.SCANS_HELP)
-    add(
-        "--model",
-        type=Path,
-        required=True,
-        metavar="RUN",
-        help="folder that `anatemb segment train` wrote",
+    console.add_path(
+        run, "--model", "RUN", "folder that `anatemb segment train` wrote", required=True
     )
     add(
         "--nifti",
         action="store_true",
         help="also write NAME.seg.nii.gz and NAME.labels.json, on the voxels of the scan",
     )
-    console.complete(run, run_run, "output", "report", "dicom", "series", model=False)
+    console.complete(run, run_run, "scans", "output", "report", "dicom", "series", model=False)
     console.add_computing(run)
 
 
@@ -86,9 +82,8 @@ def run_train(options: argparse.Namespace) -> None:
     values = common_values(examples)
     model = console.open_model(options)
     console.make_folder(options.output)
-    listed = ", ".join(
-        f"{values[name]} = {name}" for name in sorted(values, key=values.__getitem__)
-    )
+    numbered = sorted((value, name) for name, value in values.items())
+    listed = ", ".join(f"{value} = {name}" for value, name in numbered)
     console.say(f"{len(examples)} examples, {len(values)} structures: {listed}", options.json)
     for sentence in label_differences(examples, values):
         console.warn(sentence)
@@ -119,8 +114,7 @@ def run_run(options: argparse.Namespace) -> None:
     from ..segmentation.outlining import COLUMNS, TABLE_NAME, outline, read_table, table_rows
     from ..segmentation.segmenter import load_segmenter
 
-    console.check_report(options)
-    console.check_folder(options.output)
+    console.check_output(options)
     console.use_threads(options)
     segmenter = load_segmenter(options.model, choose_device(options.device))
     model = console.open_model(options, segmenter.weights)
@@ -129,7 +123,11 @@ def run_run(options: argparse.Namespace) -> None:
     console.make_folder(options.output)
     total = len(scans.sources)
     console.say(f"{total} scans: about {max(1, round(total * _SECONDS / 60))} min", options.json)
-    ends = [_SEGMENTS, *[_DICOM] * options.dicom, *_NIFTI * options.nifti]
+    ends = [_SEGMENTS]
+    if options.dicom:
+        ends.append(_DICOM)
+    if options.nifti:
+        ends += _NIFTI
     done: dict[str, Sequence[Outline]] = {}
     written: list[Path] = []
     pictures = []
@@ -142,9 +140,8 @@ def run_run(options: argparse.Namespace) -> None:
                 earlier.get(path, ()), results, scans.sources[name], options.model, segmenter
             )
             if outlines is None:
-                with console.progress_lines(
-                    name, options.json, len(done) + len(scans.failed), total
-                ) as progress:
+                finished = len(done) + len(scans.failed)
+                with console.progress_lines(name, options.json, finished, total) as progress:
                     embedding = model.embed(volume, lambda share, step: progress(0.2 * share, step))
                     outlines = outline(
                         volume,
@@ -179,12 +176,8 @@ def _results(folder: Path, name: str, ends: Sequence[str], inputs: Sequence[Path
     input file."""
     results = [folder / f"{name}{end}" for end in ends]
     if folder.resolve() in {path.resolve().parent for path in inputs}:  # may hold drawn outlines
-        siblings = [
-            path.with_name(f"{name}{end}")
-            for path in inputs
-            for end in (_SEGMENTS, _DICOM, *_NIFTI)
-        ]
-        console.refuse_overwriting([*inputs, *siblings], results)
+        drawn = [folder / f"{name}{end}" for end in (_SEGMENTS, _DICOM, *_NIFTI)]
+        console.refuse_overwriting([*inputs, *drawn], results)
     return results
 
 

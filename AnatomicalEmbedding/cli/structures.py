@@ -1,10 +1,18 @@
 """anatemb structures: list the structures that can be located, or build your own library from labelled scans."""
 
 import argparse
-from pathlib import Path
 
 from ..errors import AnatomicalEmbeddingError
-from .console import at_least, complete, open_model, print_json, print_table, progress_bar, say
+from .console import (
+    add_path,
+    at_least,
+    complete,
+    open_model,
+    print_json,
+    print_table,
+    progress_bar,
+    say,
+)
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
@@ -19,12 +27,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         help="list the structures of a library",
         description="Lists the structures of a library, and the number of examples of each structure.",
     )
-    listing.add_argument(
-        "--library",
-        type=Path,
-        metavar="FILE",
-        help="library to list (default: the shipped library)",
-    )
+    add_path(listing, "--library", "FILE", "library to list (default: the shipped library)")
     complete(listing, _list)
     build = steps.add_parser(
         "build",
@@ -35,12 +38,9 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "atlas, label maps without scans are enough. A library or atlas can be used only with the weights that it was "
         "built with (--model).",
     )
-    add = build.add_argument
-    add("data", type=Path, nargs="+", metavar="DATA", help="folders of labelled scans")
-    add(
-        "-o", "--output", type=Path, required=True, metavar="FILE", help="library or atlas to write"
-    )
-    add(
+    add_path(build, "data", "DATA", "folders of labelled scans", nargs="+")
+    add_path(build, "-o --output", "FILE", "library or atlas to write", required=True)
+    build.add_argument(
         "--phantoms",
         type=at_least(0),
         metavar="N",

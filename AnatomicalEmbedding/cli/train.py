@@ -14,6 +14,7 @@ from ..errors import AnatomicalEmbeddingError
 from .console import (
     add_count,
     add_jobs,
+    add_path,
     add_training,
     check_folder,
     complete,
@@ -42,11 +43,12 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     )
     add_options(parser)
     add_recipe(parser)
-    add = parser.add_argument
     kind = "ct for CTs of adults; any for scans of one other kind, such as skulls: no recipe and no labels are needed"
-    add("--kind", choices=("ct", "any"), default="ct", help=f"{kind} (default: ct)")
+    parser.add_argument("--kind", choices=("ct", "any"), default="ct", help=f"{kind} (default: ct)")
     modality = "with --kind any: how grey values are read; ct for Hounsfield units"
-    add("--modality", choices=("any", "ct"), default="any", help=f"{modality} (default: any)")
+    parser.add_argument(
+        "--modality", choices=("any", "ct"), default="any", help=f"{modality} (default: any)"
+    )
     complete(parser, run, model=False)
 
 
@@ -62,14 +64,10 @@ def add_recipe(parser: argparse.ArgumentParser) -> None:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add all options except --recipe. The commands that train recipes of papers have these options too."""
     add = parser.add_argument
-    add(
-        "data",
-        type=Path,
-        nargs="+",
-        metavar="DATA",
-        help="folders with CTs, also in subfolders; or a prepared set",
+    add_path(
+        parser, "data", "DATA", "folders with CTs, also in subfolders; or a prepared set", nargs="+"
     )
-    add("-o", "--output", type=Path, required=True, metavar="DIR", help="folder of the run")
+    add_path(parser, "-o --output", "DIR", "folder of the run", required=True)
     add_preparation(parser)
     add_count(parser, "--steps", 3000, "optimiser steps")
     add(
@@ -78,20 +76,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="time limit; at the limit, the weights so far are written",
     )
-    add(
-        "--validate",
-        type=Path,
-        metavar="DIR",
-        help="labelled scans of other patients, to choose the best weights",
+    add_path(
+        parser, "--validate", "DIR", "labelled scans of other patients, to choose the best weights"
     )
     validation = "steps between two validations; 0 for no validation"
     add_count(parser, "--validate-every", 500, validation, least=0)
     add_count(parser, "--phantoms", 12, "synthetic patients to add", least=0)
-    add(
+    add_path(
+        parser,
         "--label-maps",
-        type=Path,
-        metavar="DIR",
-        help="label maps without images; synthetic images are made from them",
+        "DIR",
+        "label maps without images; synthetic images are made from them",
     )
     add_count(parser, "--label-images", 1, "images per label map")
     add(
@@ -110,7 +105,7 @@ def add_preparation(parser: argparse.ArgumentParser) -> None:
     """Add the options with which `prepare_scans` prepares scans."""
     add = parser.add_argument
     levels = "z (mm) of standard levels, such as the carina, in the scans (default: DATA/../train_levels.json)"
-    add("--levels", type=Path, metavar="FILE", help=levels)
+    add_path(parser, "--levels", "FILE", levels)
     add(
         "--place-with",
         default="auto",
@@ -130,12 +125,7 @@ def add_preparation(parser: argparse.ArgumentParser) -> None:
         metavar="SECTION.KEY=VALUE",
         help="change an entry of the recipe",
     )
-    add(
-        "--atlas",
-        type=Path,
-        metavar="FILE",
-        help="for films: CT of the body whose coordinates all films get",
-    )
+    add_path(parser, "--atlas", "FILE", "for films: CT of the body whose coordinates all films get")
     add_count(parser, "--films", 8, "for films: projections of each CT")
 
 
@@ -277,7 +267,8 @@ def _training_scans(options: argparse.Namespace, recipe: Recipe) -> list[Prepare
         )
     spacing_mm = recipe.network.spacing_mm
     paths = [path for folder in sets for path in sorted(folder.glob("*.safetensors"))]
-    paths += prepare_scans(options, folders, recipe, prepared) if folders else []
+    if folders:
+        paths += prepare_scans(options, folders, recipe, prepared)
     if recipe.batch.phantom_share > 0:
         if recipe.network.planar:
             paths += prepare_phantom_films(
@@ -289,12 +280,11 @@ def _training_scans(options: argparse.Namespace, recipe: Recipe) -> list[Prepare
         paths += prepare_label_images(
             options.label_maps, options.label_images, spacing_mm, prepared, _report
         )
-    used = [
-        path
-        for path in paths
-        if not any(fnmatch(path.stem, pattern) for pattern in options.exclude)
-    ]
-    return follow_organs(list(map(PreparedScan.load, used)))
+    scans = []
+    for path in paths:
+        if not any(fnmatch(path.stem, pattern) for pattern in options.exclude):
+            scans.append(PreparedScan.load(path))
+    return follow_organs(scans)
 
 
 def prepare_scans(

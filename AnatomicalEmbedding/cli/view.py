@@ -7,12 +7,11 @@ import sys
 from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 from typing import NoReturn
 
 from ..errors import AnatomicalEmbeddingError
 from ..resources import missing_weights, weights_file
-from .console import SCANS_HELP, WEIGHTS_HELP, add_film_width, complete, number, say
+from .console import SCANS_HELP, WEIGHTS_HELP, add_film_width, add_path, complete, number, say
 
 _INSTALL = (
     "in a checkout of the repository, run `make view`; otherwise, make a new Python environment and run there: "
@@ -35,19 +34,19 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "page, with an address that contains a secret token. Press Ctrl-C to end the viewer.",
     )
     add = parser.add_argument
-    add("scans", nargs="*", type=Path, metavar="SCAN", help=SCANS_HELP)
+    add_path(parser, "scans", "SCAN", SCANS_HELP, nargs="*")
     add_film_width(parser)
-    add(
+    add_path(
+        parser,
         "--cohort",
-        type=Path,
-        metavar="STORE",
-        help="open the gallery of this cohort: the same place in all its scans",
+        "STORE",
+        "open the gallery of this cohort: the same place in all its scans",
     )
-    add(
+    add_path(
+        parser,
         "--landmarks",
-        type=Path,
-        metavar="SET",
-        help="also offer this landmark set, a file NAME.landmarks.json (`anatemb landmarks make`)",
+        "SET",
+        "also offer this landmark set, a file NAME.landmarks.json (`anatemb landmarks make`)",
     )
     add(
         "--demo",

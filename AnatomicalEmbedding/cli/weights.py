@@ -2,10 +2,10 @@
 
 import argparse
 import sys
-from pathlib import Path
 
 from .console import (
     add_jobs,
+    add_path,
     add_training,
     as_files,
     check_folder,
@@ -28,15 +28,9 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "command again.",
     )
     add = parser.add_argument
-    add("data", type=Path, metavar="DATA", help="folder with index.csv")
-    add(
-        "-o",
-        "--output",
-        type=Path,
-        required=True,
-        metavar="DIR",
-        help="folder of the build and of its results",
-    )
+    add_path(parser, "data", "DATA", "folder with index.csv")
+    folder = "folder of the build and of its results"
+    add_path(parser, "-o --output", "DIR", folder, required=True)
     terms = "open: use only data whose licence permits any use (ct-open); all: use all data (ct-research)"
     add("--terms", choices=("open", "all"), required=True, help=terms)
     hours = number(float, lambda value: 0 < value < 10_000, "a number of hours above 0")

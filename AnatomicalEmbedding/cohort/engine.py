@@ -49,22 +49,14 @@ def run(store: Store, plan: Plan, progress: Callable[[Counter[str], int], None])
         due = store.manifest.due()
         if not due:
             return {}
-        model, weights_hash, descriptors = choose_weights(store, plan.model, plan.descriptors)
-        plan = replace(plan, model=model, descriptors=descriptors)
+        plan = choose_weights(store, plan)
         with local_client(plan, len(due)) as client:
-            return _Run(store, plan, weights_hash, client, due, progress).embed_all()
+            return _Run(store, plan, client, due, progress).embed_all()
 
 
-def choose_weights(store: Store, model: str, descriptors: bool) -> tuple[str, str, bool]:
-    """Choose the weights of a run. The values of the first run hold for all later runs of a store.
-
-    Args:
-        store: the store.
-        model: name or file of the weights that the user chose.
-        descriptors: whether the user wants maps with descriptors.
-
-    Returns:
-        The name or file of the weights, their SHA-256, and whether the maps keep descriptors.
+def choose_weights(store: Store, plan: Plan) -> Plan:
+    """Return the plan with the weights of a run, and with or without descriptors. The first run of a store chooses for
+    all later runs, and the manifest keeps the choice.
 
     Raises:
         AnatomicalEmbeddingError: the store was embedded with other weights, or the coordinates of the weights are not
@@ -73,7 +65,7 @@ def choose_weights(store: Store, model: str, descriptors: bool) -> tuple[str, st
     from ..embedding.models.registry import find_weights
 
     settings = store.manifest.about
-    name = settings.get("model", model) if model == "auto" else model
+    name = settings.get("model", "auto") if plan.model == "auto" else plan.model
     weights = find_weights(name)
     if settings.get("weights_hash", weights.sha256) != weights.sha256:
         raise AnatomicalEmbeddingError(
@@ -83,11 +75,11 @@ def choose_weights(store: Store, model: str, descriptors: bool) -> tuple[str, st
     if not weights.network.metric:
         raise AnatomicalEmbeddingError(no_body_frame(weights.name))
     name = str(Path(name).absolute()) if Path(name).is_file() else weights.name
-    with_descriptors = settings.get("descriptors", "yes" if descriptors else "no")
+    descriptors = settings.get("descriptors", "yes" if plan.descriptors else "no")
     store.manifest.set_about(
-        {"model": name, "weights_hash": weights.sha256, "descriptors": with_descriptors}
+        {"model": name, "weights_hash": weights.sha256, "descriptors": descriptors}
     )
-    return name, weights.sha256, with_descriptors == "yes"
+    return replace(plan, model=name, descriptors=descriptors == "yes")
 
 
 @dataclass(eq=False)
@@ -96,7 +88,6 @@ class _Run:
 
     store: Store
     plan: Plan
-    weights_hash: str
     client: Any
     due: list[int]
     progress: Callable[[Counter[str], int], None]
@@ -158,7 +149,7 @@ class _Run:
             str(self.store.folder),
             row,
             plan,
-            self.weights_hash,
+            self.store.manifest.weights_hash,
             pure=False,
             retries=0,
             priority=-row.id,
@@ -226,11 +217,13 @@ def _plan_workers(plan: Plan, total: int) -> tuple[int, int]:
     import torch
 
     free = int(psutil.virtual_memory().available * _FREE_SHARE)
-    has_gpu = torch.cuda.is_available() and plan.device.startswith(("auto", "cuda"))
-    cores = (
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    )
-    usual = 1 if has_gpu else min(cores, free // (plan.memory_bytes or _WORKER_BYTES))
+    if torch.cuda.is_available() and plan.device.startswith(("auto", "cuda")):
+        usual = 1
+    else:
+        cores = os.cpu_count() or 1
+        if hasattr(os, "sched_getaffinity"):  # not on macOS and Windows
+            cores = len(os.sched_getaffinity(0))
+        usual = min(cores, free // (plan.memory_bytes or _WORKER_BYTES))
     workers = max(1, min(plan.workers or usual, total))
     memory = plan.memory_bytes or max(free // workers, _LEAST_WORKER_BYTES)
     return workers, memory

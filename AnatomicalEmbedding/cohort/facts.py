@@ -50,8 +50,7 @@ def make_facts(embedding: EmbeddingMap) -> dict[str, Any]:
 
 def check_facts(facts: dict[str, Any]) -> None:
     """Raise ValueError, TypeError, KeyError or AttributeError if `facts` cannot come from `make_facts`."""
-    shapes = facts["body_shape"], facts["scan_shape"]
-    for shape in shapes:
+    for shape in (facts["body_shape"], facts["scan_shape"]):
         sizes_fit = all(isinstance(n, int) and 0 < n < _LARGEST_SIZE for n in shape)
         if len(shape) != 3 or not sizes_fit:
             raise ValueError("a scan cannot have this size")

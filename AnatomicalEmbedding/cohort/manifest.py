@@ -174,16 +174,13 @@ class Manifest:
                 (state, reason, values.get("scan_hash"), finished, row_id),
             )
             if state == EMBEDDED:
+                scan_hash = values["scan_hash"]
+                facts = json.dumps(values["facts"])
                 self._execute(
                     "INSERT OR REPLACE INTO maps VALUES (?, ?, ?, ?)",
-                    (
-                        values["scan_hash"],
-                        values["sha256"],
-                        values["size"],
-                        json.dumps(values["facts"]),
-                    ),
+                    (scan_hash, values["sha256"], values["size"], facts),
                 )
-                self._mark_duplicates(values["scan_hash"])
+                self._mark_duplicates(scan_hash)
 
     def _mark_duplicates(self, scan_hash: str) -> None:
         """Of all scans with this content, mark the first as embedded and the later ones as its duplicates."""
@@ -192,9 +189,11 @@ class Manifest:
             (scan_hash, EMBEDDED, DUPLICATE),
         )
         for number, row in enumerate(equal):
-            state, reason = EMBEDDED, ""
+            state = EMBEDDED
+            reason = ""
             if number > 0:
-                state, reason = DUPLICATE, f"the same content as {equal[0]['scan']}"
+                state = DUPLICATE
+                reason = f"the same content as {equal[0]['scan']}"
             self._execute(
                 "UPDATE scans SET state = ?, reason = ? WHERE id = ?", (state, reason, row["id"])
             )
@@ -212,11 +211,10 @@ class Manifest:
 
     def counts(self) -> dict[str, int]:
         """Return how many scans are in each state of STATES."""
-        counts = {
-            row[0]: row[1]
-            for row in self._execute("SELECT state, count(*) FROM scans GROUP BY state")
-        }
-        return {state: counts.get(state, 0) for state in STATES}
+        counts = dict.fromkeys(STATES, 0)
+        for row in self._execute("SELECT state, count(*) AS scans FROM scans GROUP BY state"):
+            counts[row["state"]] = row["scans"]
+        return counts
 
     def rows(self, *states: str) -> list[Row]:
         """Return the scans in these states, in the order of addition. If no state is given, return all scans."""

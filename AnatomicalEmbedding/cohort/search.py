@@ -5,6 +5,7 @@ near the place, the place is absent in this scan. The other scans are matched wi
 are then refined, that is, matched again with descriptors.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -81,7 +82,8 @@ class Found:
         """Status and probability as a text."""
         if self.probability is None or self.status == ABSENT:
             return self.status
-        return f"{self.status}, {self.probability:.0%}{'' if self.similarity is None else ' within 10 mm'}"
+        unit = "" if self.similarity is None else " within 10 mm"
+        return f"{self.status}, {self.probability:.0%}{unit}"
 
 
 class Search:
@@ -99,9 +101,8 @@ class Search:
     def names(self) -> dict[int, str]:
         """A short, unique name of each embedded scan, by row id."""
         rows = [row for row, _ in self.index.scans.values()]
-        return dict(
-            zip((row.id for row in rows), distinct_names([row.scan for row in rows]), strict=True)
-        )
+        names = distinct_names([row.scan for row in rows])
+        return {row.id: name for row, name in zip(rows, names, strict=True)}
 
     def map_of(self, row: Row) -> EmbeddingMap:
         """Load the whole map of an embedded scan. Raises MapError if the map file is missing or damaged."""
@@ -130,13 +131,12 @@ class Search:
         near_hits = [hit for hit in hits if hit.distance_mm <= _FAR_MM]
         answers = [_absent(hit.row) for hit in hits if hit.distance_mm > _FAR_MM]
         first = self._match(query, near_hits, "coordinates", lambda share: None)
+        pairs = sorted(zip(near_hits, first, strict=True), key=lambda pair: _order(pair[1]))
         # the best of the first answers are matched again with descriptors, if the query has any
-        order = sorted(range(len(near_hits)), key=lambda n: _order(first[n]))
-        best = order[: refined if query.blocks is not None else 0]
-        better = self._match(query, [near_hits[n] for n in best], "standard", step)
-        for n in order[len(best) :]:
-            hit = near_hits[n]
-            answers.append(first[n] if hit.distance_mm <= _NEAR_MM else _absent(hit.row))
+        count = 0 if query.blocks is None else refined
+        better = self._match(query, [hit for hit, _ in pairs[:count]], "standard", step)
+        for hit, answer in pairs[count:]:
+            answers.append(answer if hit.distance_mm <= _NEAR_MM else _absent(hit.row))
         return sorted([*better, *answers], key=_order)
 
     def registered(
@@ -161,7 +161,9 @@ class Search:
         """
         answers = list(results)
         patient_id = example.volume.patient_id
-        for number, answer in enumerate(answers[:refined] if patient_id else ()):
+        if not patient_id:
+            return answers
+        for number, answer in enumerate(answers[:refined]):
             row = answer.row
             is_example = row.scan_hash == example.map.provenance.scan_hash
             if is_example or row.source.patient_id != patient_id:
@@ -258,11 +260,13 @@ class Search:
 
 def one_mention(words: str) -> Mention:
     """Parse words that name one place. Raises AnatomicalEmbeddingError if they name no place or several places."""
-    parts = parse_query(words)
-    missed = [part.text for part in parts if not part.mentions]
-    if missed or not parts:
-        raise AnatomicalEmbeddingError(not_understood(missed[0] if missed else words))
-    mentions = [mention for part in parts for mention in part.mentions]
+    mentions: list[Mention] = []
+    for part in parse_query(words):
+        if not part.mentions:
+            raise AnatomicalEmbeddingError(not_understood(part.text))
+        mentions += part.mentions
+    if not mentions:
+        raise AnatomicalEmbeddingError(not_understood(words))
     titles = [load_terms()[name].title for mention in mentions for name in mention.places]
     if len(titles) > 1:
         raise AnatomicalEmbeddingError(
@@ -280,14 +284,15 @@ def _points_in_frame(name: str, mention: Mention, atlas: object) -> tuple[np.nda
     field = frame.field(name)
     if mention.qualifier is not None:
         field = qualify(frame.grid, field, mention.qualifier, load_terms()[name].side)
-    k, j, i = np.nonzero(field.values > _INSIDE_SHARE * max(float(field.values.max()), 1e-6))
-    if not len(k):
+    least = _INSIDE_SHARE * max(float(field.values.max()), 1e-6)
+    cells = np.argwhere(field.values > least)[:, ::-1]  # i, j, k
+    if not len(cells):
         raise AnatomicalEmbeddingError(
             f"{load_terms()[name].title}: the atlas has no place of this name; give an example scan with --like."
         )
-    points = frame.grid.origin + frame.grid.step * (np.stack([i, j, k], axis=1) + field.first)
+    points = frame.grid.origin + frame.grid.step * (cells + field.first)
     middle = points[np.linalg.norm(points - frame.grid.mean(field), axis=1).argmin()]
-    stride = -(-len(points) // _FRAME_POINTS)  # rounded up, so that there are at most _FRAME_POINTS
+    stride = math.ceil(len(points) / _FRAME_POINTS)  # so that there are at most _FRAME_POINTS
     return np.concatenate([points[::stride], middle[None]]), middle
 
 

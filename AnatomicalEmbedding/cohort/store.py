@@ -46,11 +46,9 @@ class Store:
     def __init__(self, folder: str | Path, create: bool = False) -> None:
         self.folder = Path(folder).absolute()
         if create:
+            is_file = self.folder.exists() and not self.folder.is_dir()
             is_cohort = (self.folder / MANIFEST_NAME).exists()
-            is_free = not self.folder.exists() or (
-                self.folder.is_dir() and not any(self.folder.iterdir())
-            )
-            if not is_cohort and not is_free:
+            if is_file or (not is_cohort and any(self.folder.glob("*"))):
                 raise AnatomicalEmbeddingError(
                     f"{folder}: is neither a cohort nor empty; choose a new folder."
                 )
@@ -130,10 +128,10 @@ class Store:
         faults = []
         for scan_hash, (sha256, _) in self.manifest.map_files().items():
             path = self.map_path(scan_hash)
-            if problem := _problem(path, sha256):
-                faults.append(
-                    Fault(scan_hash, f"{names.get(scan_hash, 'unused')}: {problem} ({path})")
-                )
+            problem = _problem(path, sha256)
+            if problem:
+                name = names.get(scan_hash, "unused")
+                faults.append(Fault(scan_hash, f"{name}: {problem} ({path})"))
         return faults
 
 

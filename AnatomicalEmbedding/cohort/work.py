@@ -20,6 +20,7 @@ from .store import map_path
 
 if TYPE_CHECKING:
     from ..embedding.inference import Model
+    from ..scan.volume import Volume
 
 _READING_BYTES = 10  # for each voxel while a scan is read: as stored, as an array, as HU
 _KEPT_BYTES = 700 * 2**20  # of a worker's memory, kept for Python, torch and the weights
@@ -91,22 +92,7 @@ def _embed(store: Path, row: Row, plan: Plan, weights_hash: str) -> dict[str, An
     path = map_path(store, scan_hash)
     facts = _read_facts(path, weights_hash)
     if facts is None:
-        model = _model(plan.model, plan.device)
-        if model.weights_hash != weights_hash:
-            raise AnatomicalEmbeddingError(
-                f"{plan.model}: on this worker, other weights have this name; install the same weights on all machines."
-            )
-        if plan.memory_bytes:
-            model.budget_bytes = max(
-                plan.memory_bytes - _KEPT_BYTES - volume.voxels.nbytes * 3, 64 * 2**20
-            )
-        embedding = model.embed(volume)
-        # without the name, equal scans give equal files; cohorts do not use the image
-        provenance = replace(embedding.provenance, scan="")
-        embedding = replace(embedding, provenance=provenance, image=None)
-        if not plan.descriptors:
-            embedding = replace(embedding, local=None)
-        embedding.save(path)
+        _write_map(volume, path, plan, weights_hash)
         facts = make_facts(EmbeddingMap.load(path))
     return {
         "state": EMBEDDED,
@@ -115,6 +101,25 @@ def _embed(store: Path, row: Row, plan: Plan, weights_hash: str) -> dict[str, An
         "size": path.stat().st_size,
         "facts": facts,
     }
+
+
+def _write_map(volume: Volume, path: Path, plan: Plan, weights_hash: str) -> None:
+    """Embed a scan and write its map. Raises AnatomicalEmbeddingError if this worker has other weights."""
+    model = _model(plan.model, plan.device)
+    if model.weights_hash != weights_hash:
+        raise AnatomicalEmbeddingError(
+            f"{plan.model}: on this worker, other weights have this name; install the same weights on all machines."
+        )
+    if plan.memory_bytes:
+        free_bytes = plan.memory_bytes - _KEPT_BYTES - volume.voxels.nbytes * 3
+        model.budget_bytes = max(free_bytes, 64 * 2**20)
+    embedding = model.embed(volume)
+    # without the name, equal scans give equal files; cohorts do not use the image
+    provenance = replace(embedding.provenance, scan="")
+    embedding = replace(embedding, provenance=provenance, image=None)
+    if not plan.descriptors:
+        embedding = replace(embedding, local=None)
+    embedding.save(path)
 
 
 def _read_facts(path: Path, weights_hash: str) -> dict[str, Any] | None:

@@ -84,55 +84,70 @@ def assign_lesions(earlier: Listed, later: Listed) -> Assignment:
     matches with the status absent. A lesion without partner has a price too. Linear assignment minimises the sum of all
     prices. Whether a lesion has split or merged is for a person to say.
     """
-    pairs = _pairs(earlier, later)
-    gone = sorted(set(range(len(earlier.ids))) - {i for i, _ in pairs})
-    new = sorted(set(range(len(later.ids))) - {j for _, j in pairs})
-    id_pairs = {
-        (i, j): (earlier.ids[i], later.ids[j]) for i, j in pairs if earlier.ids[i] != later.ids[j]
-    }
     distance, expected = _distances(earlier, later)
+    pairs = _pairs(_prices(earlier, later, distance / expected))
+    distances = {}
+    for i, j in pairs:
+        ids = earlier.ids[i], later.ids[j]
+        if ids[0] != ids[1]:
+            distances[ids] = float(distance[i, j]), float(expected[i, j])
     return Assignment(
-        tuple(id_pairs.values()),
-        {earlier.ids[i]: OUTSIDE if earlier.absent[i] else DISAPPEARED for i in gone},
-        {later.ids[j]: OUTSIDE if later.absent[j] else NEW for j in new},
-        {ids: (float(distance[index]), float(expected[index])) for index, ids in id_pairs.items()},
+        tuple(distances),
+        _alone(earlier, {i for i, _ in pairs}, DISAPPEARED),
+        _alone(later, {j for _, j in pairs}, NEW),
+        distances,
     )
 
 
-def _pairs(earlier: Listed, later: Listed) -> list[tuple[int, int]]:
-    """Return pairs (index in `earlier`, index in `later`), with the smallest sum of prices; see `assign_lesions`.
+def _alone(lesions: Listed, paired: set[int], status: str) -> dict[str, str]:
+    """Return the lesions without partner: id -> `status`, or OUTSIDE if the match has the status absent.
 
-    A lesion can stay alone: each list is extended by one partner for each lesion of the other list. Two such partners
-    form a pair without a price.
+    paired: indices of the lesions with a partner.
     """
-    optimize = require("scipy.optimize", "scipy", "pairing lesions needs", "followup")
-    count = len(earlier.ids)
-    later_count = len(later.ids)
-    price = np.zeros((count + later_count, count + later_count))
-    distance, expected = _distances(earlier, later)
-    log_radius, later_log_radius = (
-        np.log(np.maximum(lesions.radius_mm, 1.0)) for lesions in (earlier, later)
-    )
+    alone = {}
+    for n, lesion_id in enumerate(lesions.ids):
+        if n not in paired:
+            alone[lesion_id] = OUTSIDE if lesions.absent[n] else status
+    return alone
+
+
+def _prices(earlier: Listed, later: Listed, relative_distance: np.ndarray) -> np.ndarray:
+    """Return the price of each pair of n earlier and m later lesions, (n, m); see `assign_lesions`.
+
+    relative_distance: (n, m) distances of the pairs, divided by the expected distances.
+    """
+    log_radius = np.log(np.maximum(earlier.radius_mm, 1.0))
+    later_log_radius = np.log(np.maximum(later.radius_mm, 1.0))
     change = np.abs(log_radius[:, None] - later_log_radius)
     absent = earlier.absent[:, None] + later.absent.astype(float)  # 0, 1 or 2 lesions
-    price[:count, :later_count] = (
-        distance / expected + _SIZE_PRICE * change + _ABSENT_PRICE * absent
-    )
+    price = relative_distance + _SIZE_PRICE * change + _ABSENT_PRICE * absent
     # a lesion that is known in both studies forms a pair with itself, at a price that no other sum can undercut
     for i, name in enumerate(earlier.ids):
         if name in later.ids:
             j = later.ids.index(name)
-            price[i, :later_count] = _FORBIDDEN_PRICE
-            price[:count, j] = _FORBIDDEN_PRICE
+            price[i] = _FORBIDDEN_PRICE
+            price[:, j] = _FORBIDDEN_PRICE
             price[i, j] = -_FORBIDDEN_PRICE
-    price[:count, later_count:] = _ALONE_PRICE / 2  # an earlier lesion alone
-    price[count:, :later_count] = _ALONE_PRICE / 2  # a later lesion alone
-    rows, columns = optimize.linear_sum_assignment(price)
-    return [
-        (int(i), int(j))
-        for i, j in zip(rows, columns, strict=True)
-        if i < count and j < later_count
-    ]
+    return price
+
+
+def _pairs(price: np.ndarray) -> list[tuple[int, int]]:
+    """Return pairs (index of the earlier lesion, index of the later lesion) with the smallest sum of prices.
+
+    A lesion can stay alone: each list is extended by one partner for each lesion of the other list. Two such partners
+    form a pair without a price.
+
+    price: (n, m), for each pair of n earlier and m later lesions.
+    """
+    optimize = require("scipy.optimize", "scipy", "pairing lesions needs", "followup")
+    count, later_count = price.shape
+    extended = np.zeros((count + later_count, count + later_count))
+    extended[:count, :later_count] = price
+    extended[:count, later_count:] = _ALONE_PRICE / 2  # an earlier lesion alone
+    extended[count:, :later_count] = _ALONE_PRICE / 2  # a later lesion alone
+    rows, columns = optimize.linear_sum_assignment(extended)
+    is_pair = (rows < count) & (columns < later_count)
+    return list(zip(rows[is_pair].tolist(), columns[is_pair].tolist(), strict=True))
 
 
 def _distances(earlier: Listed, later: Listed) -> tuple[np.ndarray, np.ndarray]:
@@ -174,18 +189,15 @@ def assign_in_record(
         _listed(record, later, earlier, maps, effort, unread),
     )
     united = record
-    separate = []  # pairs that `unite` refuses
+    same = []
+    apart = []
     for pair in assignment.same:
         try:
             united = united.unite(*pair)
+            same.append(pair)
         except AnatomicalEmbeddingError:
-            separate.append(pair)
-    return replace(
-        assignment,
-        same=tuple(pair for pair in assignment.same if pair not in separate),
-        apart=tuple(separate),
-        unread=unread,
-    )
+            apart.append(pair)
+    return replace(assignment, same=tuple(same), apart=tuple(apart), unread=unread)
 
 
 def _listed(
@@ -201,31 +213,28 @@ def _listed(
     and `unread` gets the reason under the lesion's id."""
     from ..matching.match import match_all
 
-    lesions = [
-        lesion
-        for lesion in record.lesions
-        if key in lesion.visible
-        and (other_key in lesion.visible or other_key not in lesion.reviewed)
-    ]
-    points = np.array([lesion.findings[key].point_ras for lesion in lesions]).reshape(-1, 3)
-    radii = np.full(len(lesions), _UNMEASURED_MM)
-    for n, lesion in enumerate(lesions):
-        length_mm = lesion.findings[key].size.long_mm
-        if length_mm is not None:
-            radii[n] = max(length_mm / 2, 1.0)
-    readable = on_body(maps[key], points)
-    (matches,) = match_all(maps[key], points[readable], [maps[other_key]], effort)
-    names = []
-    for lesion, is_readable in zip(lesions, readable, strict=True):
-        if is_readable:
-            names.append(lesion.id)
-        else:
+    ids = []
+    points = []
+    radii = []
+    for lesion in record.lesions:
+        is_open = other_key in lesion.visible or other_key not in lesion.reviewed
+        if key not in lesion.visible or not is_open:
+            continue
+        finding = lesion.findings[key]
+        if not on_body(maps[key], np.array([finding.point_ras]))[0]:
             unread[lesion.id] = outside_patient(lesion.id, record.study(key).label)
-    absent = np.zeros(len(names), bool)
-    error_mm = np.full(len(names), _UNCALIBRATED_ERROR_MM)
+            continue
+        length_mm = finding.size.long_mm
+        ids.append(lesion.id)
+        points.append(finding.point_ras)
+        radii.append(_UNMEASURED_MM if length_mm is None else max(length_mm / 2, 1.0))
+    points_ras = np.array(points).reshape(-1, 3)
+    (matches,) = match_all(maps[key], points_ras, [maps[other_key]], effort)
+    absent = np.zeros(len(ids), bool)
+    error_mm = np.full(len(ids), _UNCALIBRATED_ERROR_MM)
     if matches.status is not None:
         absent = matches.status == ABSENT
     if matches.expected_error_mm is not None:
         error_mm = np.nan_to_num(matches.expected_error_mm, nan=_UNCALIBRATED_ERROR_MM)
     error_mm = np.maximum(error_mm, _LEAST_ERROR_MM)
-    return Listed(names, points[readable], radii[readable], matches.points_ras, error_mm, absent)
+    return Listed(ids, points_ras, np.array(radii), matches.points_ras, error_mm, absent)

@@ -21,7 +21,7 @@ from ..dicom.sr_items import MM
 from ..errors import AnatomicalEmbeddingError
 from ..scan.geometry import LPS_FROM_RAS, transform_points
 from . import sr_codes as codes
-from .lesions import Finding, Lesion, Study
+from .lesions import Axis, Finding, Lesion, Study
 from .record import FollowUp
 
 if TYPE_CHECKING:
@@ -97,8 +97,6 @@ class _Report:
 
     def group(self, lesion: Lesion, finding: Finding) -> Any:
         """Make the measurement group of a lesion. finding: of this lesion in the study of the report."""
-        sr = self.hd.sr
-        code = self._code
         site = site_codes(lesion.site)
         if lesion.site and site is None:
             self.left_out.append(
@@ -108,12 +106,6 @@ class _Report:
         if finding.point_ras is not None:
             place = np.array(finding.point_ras)
             image = self._image(place)
-        evaluations = [
-            sr.QualitativeEvaluation(code(codes.STATE), code(codes.STATE_CODES[finding.state])),
-            sr.QualitativeEvaluation(
-                code(codes.ROLE), code(codes.ROLE_CODES[lesion.target, lesion.nodal])
-            ),
-        ]
         group = make_group(
             self.hd,
             lesion.label,
@@ -123,48 +115,59 @@ class _Report:
             place,
             image,
             measurements=self._measurements(lesion, finding),
-            qualitative_evaluations=evaluations,
+            qualitative_evaluations=[
+                self._evaluation(codes.STATE, codes.STATE_CODES[finding.state]),
+                self._evaluation(codes.ROLE, codes.ROLE_CODES[lesion.target, lesion.nodal]),
+            ],
         )
-        below = sr.RelationshipTypeValues.CONTAINS
-        for name, lesion_id in (
-            (codes.MERGED_WITH, finding.into),
-            (codes.SPLIT_FROM, lesion.split_from),
-        ):
-            if lesion_id:
-                uid = self.record.lesion(lesion_id).tracking_uid
-                group[0].ContentSequence.append(
-                    sr.UIDRefContentItem(code(name), uid, relationship_type=below)
-                )
+        if finding.into:
+            self._refer(group, codes.MERGED_WITH, finding.into)
+        if lesion.split_from:
+            self._refer(group, codes.SPLIT_FROM, lesion.split_from)
         return group
+
+    def _evaluation(self, name: codes.Code, value: codes.Code) -> Any:
+        return self.hd.sr.QualitativeEvaluation(self._code(name), self._code(value))
+
+    def _refer(self, group: Any, name: codes.Code, lesion_id: str) -> None:
+        """Add a reference to another lesion, by its Tracking UID, to a measurement group."""
+        sr = self.hd.sr
+        uid = self.record.lesion(lesion_id).tracking_uid
+        contains = sr.RelationshipTypeValues.CONTAINS
+        group[0].ContentSequence.append(
+            sr.UIDRefContentItem(self._code(name), uid, relationship_type=contains)
+        )
 
     def _measurements(self, lesion: Lesion, finding: Finding) -> list[Any]:
         """Return the lengths of confirmed axes, with their ends. Axes that are not confirmed are noted as left out."""
-        sr = self.hd.sr
-        code = self._code
         size = finding.size
         if not finding.visible:
             return []
-        if not size.confirmed:
-            if size.axes:
-                self.left_out.append(
-                    f"{lesion.id}: its axes in {self.study.label} are not confirmed,"
-                    " so the report does not contain these axes."
-                )
-            return []
-        written = []
-        for kind, axis in size.axes.items():
-            image = self._image(np.mean(axis, axis=0))
-            images = [sr.SourceImageForMeasurement(image.SOPClassUID, image.SOPInstanceUID)]
-            ends_lps = transform_points(LPS_FROM_RAS, np.array(axis))
-            ends = [sr.CoordinatesForMeasurement3D("POLYLINE", ends_lps, self.source.frame)]
-            name = code(codes.AXES[kind])
-            length_mm = round(math.dist(*axis), 3)
-            written.append(
-                sr.Measurement(
-                    name, length_mm, code(MM), referenced_images=images, referenced_coordinates=ends
-                )
+        if size.confirmed:
+            return [self._length(codes.AXES[kind], axis) for kind, axis in size.axes.items()]
+        if size.axes:
+            self.left_out.append(
+                f"{lesion.id}: its axes in {self.study.label} are not confirmed,"
+                " so the report does not contain these axes."
             )
-        return written
+        return []
+
+    def _length(self, name: codes.Code, axis: Axis) -> Any:
+        """Return the length of an axis, mm, with its ends and the slice nearest to its middle."""
+        sr = self.hd.sr
+        image = self._image(np.mean(axis, axis=0))
+        ends_lps = transform_points(LPS_FROM_RAS, np.array(axis))
+        return sr.Measurement(
+            self._code(name),
+            round(math.dist(*axis), 3),
+            self._code(MM),
+            referenced_images=[
+                sr.SourceImageForMeasurement(image.SOPClassUID, image.SOPInstanceUID)
+            ],
+            referenced_coordinates=[
+                sr.CoordinatesForMeasurement3D("POLYLINE", ends_lps, self.source.frame)
+            ],
+        )
 
     def _image(self, point_ras: np.ndarray) -> Dataset:
         """Return the header of the slice nearest to a point, (3,) RAS mm."""

@@ -44,21 +44,24 @@ def doubt_of(
     if not on_body(target, matches.points_ras)[0]:
         return NOT_IN_BODY
     error_mm = 0.0 if matches.expected_error_mm is None else matches.expected_error_mm[0]
-    levels = source and differing_levels(
-        source.spine, point_ras, target.spine, matches.points_ras[0], error_mm
-    )
-    if levels:
-        return "{1}: the level of the spine is {0} in the other scan, but {1} here".format(*levels)
+    if source is not None:
+        levels = differing_levels(
+            source.spine, point_ras, target.spine, matches.points_ras[0], error_mm
+        )
+        if levels:
+            source_level, level = levels
+            return f"{level}: the level of the spine is {source_level} in the other scan, but {level} here"
     if matches.levels is not None and matches.levels[0]:
         return f"{matches.levels[0]}: the level of the spine is not certain"
-    # a registration states a high `present` also where tissue may have changed, because change is rare
-    by_error = error_mm > MATCHED_MM * target.unit_mm and (
-        matches.present is None or matches.present[0] >= SHOWN
-    )
-    if matches.status is None or matches.status[0] != UNCERTAIN or by_error:
+    if matches.status is None or matches.status[0] != UNCERTAIN:
         return ""
-    is_registered = relation is not None and relation.found_by == BY_REGISTRATION
-    return TISSUE_CHANGED if is_registered else NOT_SHOWN
+    is_shown = matches.present is None or matches.present[0] >= SHOWN
+    if is_shown and error_mm > MATCHED_MM * target.unit_mm:
+        return ""  # only the expected error makes the match uncertain
+    # a registration states a high `present` also where tissue may have changed, because change is rare
+    if relation is not None and relation.found_by == BY_REGISTRATION:
+        return TISSUE_CHANGED
+    return NOT_SHOWN
 
 
 def on_body(embedding: EmbeddingMap, points_ras: np.ndarray) -> np.ndarray:
@@ -66,13 +69,14 @@ def on_body(embedding: EmbeddingMap, points_ras: np.ndarray) -> np.ndarray:
 
     Near is at most 12 mm, or 12 units for scans of another kind.
     """
-    cells = transform_points(embedding.ras_to_cell, points_ras)
     body = embedding.body_index.numpy()
-    inside = embedding.contains(points_ras)
     if not len(body):
         return np.zeros(len(points_ras), bool)
-    # the distance of a point from the nearest body cell; a cell extends 0.5 to both sides of its index
-    for n in np.flatnonzero(inside):
-        beyond = np.maximum(np.abs(body - cells[n]) - 0.5, 0) * embedding.cell_mm
-        inside[n] = np.square(beyond).sum(1).min() <= (_NEAR_BODY_MM * embedding.unit_mm) ** 2
-    return inside
+    cells = transform_points(embedding.ras_to_cell, points_ras)
+    near_mm = _NEAR_BODY_MM * embedding.unit_mm
+    is_near = embedding.contains(points_ras)
+    for n in np.flatnonzero(is_near):
+        # the distance from each body cell; a cell extends 0.5 to both sides of its index
+        beyond_mm = np.maximum(np.abs(body - cells[n]) - 0.5, 0) * embedding.cell_mm
+        is_near[n] = np.square(beyond_mm).sum(1).min() <= near_mm**2
+    return is_near

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from ..errors import AnatomicalEmbeddingError
 from ..files import free_name
@@ -14,7 +15,10 @@ from .record_file import SUFFIX, write_record
 from .report_page import write_page
 from .table import write_csv
 
-CSV, HTML, SR, RECORD = "csv", "html", "sr", "record"
+CSV = "csv"
+HTML = "html"
+SR = "sr"
+RECORD = "record"
 
 
 def export(
@@ -46,9 +50,8 @@ def export(
         raise AnatomicalEmbeddingError(
             "there is no lesion in this record yet; mark a lesion, then export."
         )
-    kinds = set(kinds)
     sources = sources or {}
-    files: list[tuple[str, str, Callable[[Path], object]]] = [
+    files: list[tuple[str, str, Callable[[Path], Any]]] = [
         (CSV, f"{name}.csv", lambda path: write_csv(path, record)),
         (HTML, f"{name}.html", lambda path: write_page(path, record, volumes)),
         (RECORD, f"{name}{SUFFIX}", lambda path: write_record(path, record)),
@@ -57,22 +60,26 @@ def export(
         files.append((SR, file_name, partial(write_sr, record, key, sources.get(key, ()))))
     written: list[Path] = []
     notes: list[str] = []
+    chosen = set(kinds)
     for kind, file_name, write in files:
-        if kind in kinds:
-            try:
-                left_out = write(Path(folder, file_name))
-            except AnatomicalEmbeddingError as error:
-                notes.append(f"{file_name} was not written: {error}")
-            else:
-                written.append(Path(folder, file_name))
-                notes.extend(left_out if isinstance(left_out, tuple) else ())
-    if not written:
-        raise AnatomicalEmbeddingError(
-            notes[0]
-            if notes
-            else "no kind of file was chosen; choose at least one kind, then export."
-        )
-    return written, notes
+        if kind not in chosen:
+            continue
+        path = Path(folder, file_name)
+        try:
+            left_out = write(path)
+        except AnatomicalEmbeddingError as error:
+            notes.append(f"{file_name} was not written: {error}")
+            continue
+        written.append(path)
+        if kind == SR:
+            notes.extend(left_out)
+    if written:
+        return written, notes
+    if notes:
+        raise AnatomicalEmbeddingError(notes[0])
+    raise AnatomicalEmbeddingError(
+        "no kind of file was chosen; choose at least one kind, then export."
+    )
 
 
 def sr_names(record: FollowUp, name: str) -> dict[str, str]:
@@ -80,7 +87,6 @@ def sr_names(record: FollowUp, name: str) -> dict[str, str]:
     names: dict[str, str] = {}
     for study in record.studies:
         label = re.sub(r"[^\w.-]+", "-", study.label).strip(".-") or "study"
-        names[study.key] = free_name(
-            f"{name}-{label}", {used_name.casefold() for used_name in names.values()}
-        )
+        used_names = {used_name.casefold() for used_name in names.values()}
+        names[study.key] = free_name(f"{name}-{label}", used_names)
     return {key: f"{file_name}.sr.dcm" for key, file_name in names.items()}

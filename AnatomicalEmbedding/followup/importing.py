@@ -33,8 +33,8 @@ def _with_keys(lesion: Lesion, keys: Mapping[str, str]) -> Lesion:
     """Replace the study keys in a lesion. keys: old -> new; other keys are kept."""
     findings = {}
     for key, finding in lesion.findings.items():
-        guess = finding.guess and replace(
-            finding.guess, source=keys.get(finding.guess.source, finding.guess.source)
-        )
+        guess = finding.guess
+        if guess is not None:
+            guess = replace(guess, source=keys.get(guess.source, guess.source))
         findings[keys.get(key, key)] = replace(finding, guess=guess)
     return replace(lesion, findings=findings)

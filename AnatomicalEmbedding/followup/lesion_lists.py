@@ -87,32 +87,36 @@ def mark_lesions(
     # ids of lesions that a mark of the list stands for, so that no other mark of the same name can
     claimed = {_seen_at(record, study, marked.point_ras) for marked in lesions}
     for marked in lesions:
-        away = 0.0  # from the lesion's place in the record to the mark, mm
-        at_place = _seen_at(record, study, marked.point_ras)
-        lesion_id = at_place or _seen_as(record, study, marked, claimed)
+        lesion_id = _seen_at(record, study, marked.point_ras)
+        if lesion_id is None:
+            lesion_id = _seen_as(record, study, marked, claimed)
         if lesion_id is not None:
+            claimed.add(lesion_id)
             lesion = record.lesion(lesion_id)
-            away = math.dist(lesion.findings[study].point_ras, marked.point_ras)
-            if away >= _SAME_MM:
+            away_mm = math.dist(lesion.findings[study].point_ras, marked.point_ras)
+            if away_mm >= _SAME_MM:
                 notes.append(
-                    f"{lesion.label}: is already marked in {label}, {away:.0f} mm from its place in the list;"
+                    f"{lesion.label}: is already marked in {label}, {away_mm:.0f} mm from its place in the list;"
                     " the mark was not moved."
                 )
-        elif (namesake := _namesake(record, study, marked.name)) is None:
-            lesion_id = record.free_id()
-            record = record.mark(study, marked.point_ras).describe(lesion_id, name=marked.name)
+                continue
         else:
-            lesion_id = namesake.id
-            if study in namesake.reviewed:
+            namesake = _namesake(record, study, marked.name)
+            if namesake is not None and study in namesake.reviewed:
                 state = namesake.findings[study].state
                 notes.append(
                     f"{namesake.label}: was reviewed as {state} in {label}; the place in the list was not used."
                 )
                 continue
-            record = record.mark(study, marked.point_ras, lesion_id)
-        claimed.add(lesion_id)
+            if namesake is not None:
+                lesion_id = namesake.id
+                record = record.mark(study, marked.point_ras, lesion_id)
+            else:
+                lesion_id = record.free_id()
+                record = record.mark(study, marked.point_ras).describe(lesion_id, name=marked.name)
+            claimed.add(lesion_id)
         size = record.finding(lesion_id, study).size
-        if away < _SAME_MM and marked.long_axis is not None and not size.confirmed:
+        if marked.long_axis is not None and not size.confirmed:
             record = record.measure(lesion_id, study, marked.long_axis, None)
     return record, notes
 
@@ -139,22 +143,30 @@ def _seen_as(
     Of several lesions, the nearest to the mark is chosen. A lesion whose name a program gave, such as F-1, is chosen
     only if a person marked it without a proposal. claimed: ids of the lesions of other marks, which are not chosen.
     """
-    places = {}
+    if not marked.name:
+        return None
+    nearest = None
+    nearest_mm = math.inf
     for lesion in record.lesions:
         finding = lesion.visible.get(study)
-        has_name = marked.name and lesion.name == marked.name
-        if not has_name or lesion.id in claimed or finding is None:
+        if lesion.name != marked.name or lesion.id in claimed or finding is None:
             continue
         is_carried = finding.state != MARKED or finding.guess is not None
-        if not (is_automatic(marked.name) and is_carried):
-            places[lesion.id] = math.dist(finding.point_ras, marked.point_ras)
-    return min(places, key=places.__getitem__, default=None)
+        if is_carried and is_automatic(marked.name):
+            continue
+        away_mm = math.dist(finding.point_ras, marked.point_ras)
+        if away_mm < nearest_mm:
+            nearest = lesion.id
+            nearest_mm = away_mm
+    return nearest
 
 
 def _namesake(record: FollowUp, study: str, name: str) -> Lesion | None:
     """Return the only lesion that has this name and is not seen in the study. Return None if no lesion or several
     lesions fit, or if a program gave the name."""
+    if not name or is_automatic(name):
+        return None
     named = [
         lesion for lesion in record.lesions if lesion.name == name and study not in lesion.visible
     ]
-    return named[0] if name and not is_automatic(name) and len(named) == 1 else None
+    return named[0] if len(named) == 1 else None

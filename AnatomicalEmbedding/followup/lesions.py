@@ -101,10 +101,10 @@ class Measurement:
     def moved(self, start: Point, place: Point) -> Measurement:
         """Return the measurement with both axes moved by the vector from `start` to `place`, RAS mm."""
         dx, dy, dz = (to_mm - from_mm for from_mm, to_mm in zip(start, place, strict=True))
-        moved: dict[str, Any] = {}  # the fields long_axis and short_axis, each two ends (x, y, z)
-        for kind, ((a, b, c), (d, e, f)) in self.axes.items():
-            moved[f"{kind}_axis"] = (a + dx, b + dy, c + dz), (d + dx, e + dy, f + dz)
-        return replace(self, **moved)
+        axes: dict[str, Any] = {}  # the fields long_axis and short_axis
+        for kind, axis in self.axes.items():
+            axes[f"{kind}_axis"] = tuple((x + dx, y + dy, z + dz) for x, y, z in axis)
+        return replace(self, **axes)
 
 
 NO_SIZE = Measurement()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from ..errors import PointsError
 from ..matching.status import MATCHED, UNCERTAIN
 from ..registration import BY_REGISTRATION
 from .doubts import doubt_of, on_body
-from .lesions import PROPOSED, Finding, Guess, Lesion, Measurement
+from .lesions import PROPOSED, Finding, Guess, Lesion, Measurement, Study
 from .record import FollowUp
 
 if TYPE_CHECKING:
@@ -51,9 +51,12 @@ def find_places(
         AnatomicalEmbeddingError: a study is not in the record.
         MapError: the maps were made with different weights.
     """
-    from ..relations.relation import MapRelation, matches_in_all
+    from ..relations.relation import MapRelation
 
-    relate = relation_of or (lambda source, target: MapRelation(maps[source], maps[target], effort))
+    def by_maps(source: str, target: str) -> Relation:
+        return MapRelation(maps[source], maps[target], effort)
+
+    relate = relation_of or by_maps
     record = keep_queries(record, maps)
     reasons: dict[str, dict[str, str]] = {key: {} for key in studies}
     # key of the source -> (key of the target, lesion id)
@@ -67,34 +70,54 @@ def find_places(
                 pairs_by_source[source].append((key, lesion.id))
                 continue
             try:
-                record = record.propose(
-                    key, {lesion.id: _from_query(record, lesion, key, maps[key], effort)}
-                )
+                proposal = _from_query(record, lesion, key, maps[key], effort)
             except PointsError as error:
                 reasons[key][lesion.id] = f"{lesion.id}: {error}"
+            else:
+                record = record.propose(key, {lesion.id: proposal})
     for source, pairs in pairs_by_source.items():
-        # all lesions are matched in all studies at once
-        targets, names = (list(dict.fromkeys(values)) for values in zip(*pairs, strict=True))
-        points = np.array([record.finding(name, source).point_ras for name in names])
-        readable = on_body(maps[source], points)
-        relations = [relate(source, key) for key in targets]
-        answers = matches_in_all(relations, points[readable])
-        # lesion id -> its index in the answers
-        row = {name: n for n, name in enumerate(np.array(names)[readable])}
-        for key, name in pairs:
-            if name not in row:
-                reasons[key][name] = outside_patient(name, record.study(source).label)
-                continue
-            n = targets.index(key)
-            match = answers[n][[row[name]]]
-            point = points[names.index(name)]
-            doubt = doubt_of(match, point, maps[source], maps[key], relations[n])
-            source_finding = record.finding(name, source)
-            size = _carried(source_finding, match.points_ras[0], relations[n], maps[source])
-            record = record.propose(key, {name: _proposal(match, source, doubt, size)})
+        proposals = _from_study(record, source, pairs, maps, relate)
+        for key, lesion_id in pairs:
+            if lesion_id in proposals[key]:
+                record = record.propose(key, {lesion_id: proposals[key][lesion_id]})
+            else:
+                label = record.study(source).label
+                reasons[key][lesion_id] = outside_patient(lesion_id, label)
     for key in reasons:
         record = _with_offered_sizes(record, key, maps, relate)
     return record, reasons
+
+
+def _from_study(
+    record: FollowUp,
+    source: str,
+    pairs: Sequence[tuple[str, str]],
+    maps: Mapping[str, EmbeddingMap],
+    relate: Callable[[str, str], Relation],
+) -> dict[str, dict[str, Finding]]:
+    """Match lesions of the study `source` in other studies, all at once. pairs: (key of the other study, lesion id).
+
+    Returns, by the key of the other study and by lesion id, the proposals. Lesions that were marked outside the patient
+    have none.
+    """
+    from ..relations.relation import matches_in_all
+
+    proposals: dict[str, dict[str, Finding]] = {key: {} for key, _ in pairs}
+    ids = list(dict.fromkeys(lesion_id for _, lesion_id in pairs))
+    points = np.array([record.finding(lesion_id, source).point_ras for lesion_id in ids])
+    readable = on_body(maps[source], points)
+    relations = [relate(source, key) for key in proposals]
+    answers = matches_in_all(relations, points[readable])
+    for key, relation, matches in zip(proposals, relations, answers, strict=True):
+        for row, n in enumerate(np.flatnonzero(readable)):
+            if (key, ids[n]) not in pairs:
+                continue
+            match = matches[[row]]
+            doubt = doubt_of(match, points[n], maps[source], maps[key], relation)
+            finding = record.finding(ids[n], source)
+            size = _carried(finding, match.points_ras[0], relation, maps[source])
+            proposals[key][ids[n]] = _proposal(match, source, doubt, size)
+    return proposals
 
 
 def _with_offered_sizes(
@@ -108,11 +131,10 @@ def _with_offered_sizes(
         finding = lesion.visible.get(key)
         if finding is None or finding.size.confirmed:
             continue
-        measured = {
-            study
-            for study, study_finding in lesion.findings.items()
-            if study_finding.size.confirmed and study_finding.size.axes
-        }
+        measured = set()
+        for study, study_finding in lesion.findings.items():
+            if study_finding.size.confirmed and study_finding.size.axes:
+                measured.add(study)
         source = _nearest_source(record, lesion, key, measured)
         if source is not None:
             relation = relate(source, key) if source in maps else None
@@ -136,9 +158,8 @@ def keep_queries(record: FollowUp, maps: Mapping[str, EmbeddingMap]) -> FollowUp
                 continue
             point = np.array([finding.point_ras])
             if on_body(embedding, point)[0]:
-                record = record.keep_query(
-                    lesion.id, key, query_to_text(read_query(embedding, point))
-                )
+                query = query_to_text(read_query(embedding, point))
+                record = record.keep_query(lesion.id, key, query)
     return record
 
 
@@ -155,13 +176,18 @@ def _nearest_source(
     A person must have seen the lesion in the returned study, and its key must be in `usable`. Of several studies, the
     nearest in time to `key` is returned; of two equally near studies, the earlier.
     """
+    target = record.study(key)
     sources = [s for s in record.studies if s.key in usable and s.key in lesion.visible]
-    compared = (record.study(key), *sources)
-    dated = all(study.date is not None for study in compared)
-    # days; without all dates, places in the record's order
-    time = {s.key: s.date.toordinal() if dated else record.studies.index(s) for s in compared}
+    is_dated = all(study.date is not None for study in (target, *sources))
+
+    def interval(study: Study) -> int:
+        """Return the days between the study and the target; without all dates, the steps in the record's order."""
+        if is_dated:
+            return abs((study.date - target.date).days)
+        return abs(record.studies.index(study) - record.studies.index(target))
+
     # the first of equally near studies is the earlier
-    nearest = min(sources, key=lambda study: abs(time[study.key] - time[key]), default=None)
+    nearest = min(sources, key=interval, default=None)
     return None if nearest is None else nearest.key
 
 
@@ -195,16 +221,17 @@ def _from_query(
 
 def _proposal(matches: Matches, source: str, doubt: str, size: Measurement) -> Finding:
     """Propose the place of a match. source: key of the study. doubt: from `doubt_of`. size: from `_carried`."""
-    guess = Guess(UNCERTAIN, source, doubt=doubt)  # if the weights have no calibration
-    if matches.status is not None:
-        error = float(matches.expected_error_mm[0])
-        probability = float(matches.probability[0])
-        status = str(matches.status[0])
-        if doubt and status == MATCHED:
-            status = UNCERTAIN
-        guess = Guess(status, source, error, probability, doubt if status == UNCERTAIN else "")
     place: Any = tuple(matches.points_ras[0].tolist())
-    return Finding(PROPOSED, place, guess, size)
+    if matches.status is None:  # the weights have no calibration
+        return Finding(PROPOSED, place, Guess(UNCERTAIN, source, doubt=doubt), size)
+    error_mm = float(matches.expected_error_mm[0])
+    probability = float(matches.probability[0])
+    status = str(matches.status[0])
+    if doubt and status == MATCHED:
+        status = UNCERTAIN
+    if status != UNCERTAIN:
+        doubt = ""
+    return Finding(PROPOSED, place, Guess(status, source, error_mm, probability, doubt), size)
 
 
 def _carried(
@@ -220,12 +247,15 @@ def _carried(
         source: map of the study in which the lesion was seen; None if there is no relation.
     """
     size = Measurement(finding.size.long_axis, finding.size.short_axis)
-    ends = np.array([finding.point_ras, *(end for axis in size.axes.values() for end in axis)])
-    if relation is None or relation.found_by != BY_REGISTRATION or not source.contains(ends).all():
+    points: list[Any] = [finding.point_ras]  # then both ends of each axis
+    for axis in size.axes.values():
+        points.extend(axis)
+    is_registered = relation is not None and relation.found_by == BY_REGISTRATION
+    if not is_registered or not source.contains(np.array(points)).all():
         return size.moved(finding.point_ras, place)
-    # first the place of the lesion, then both ends of each axis; `carried` has a first and a second end in turn
-    middle, *carried = map(tuple, relation.points(ends).points_ras.tolist())
-    axes: Any = zip(carried[::2], carried[1::2], strict=True)
-    kinds = (f"{kind}_axis" for kind in size.axes)
+    middle, *ends = map(tuple, relation.points(np.array(points)).points_ras.tolist())
+    axes: dict[str, Any] = {}  # the fields long_axis and short_axis
+    for n, kind in enumerate(size.axes):
+        axes[f"{kind}_axis"] = ends[2 * n], ends[2 * n + 1]
     # the registered place and `place` may differ; the axes belong to `place`
-    return Measurement(**dict(zip(kinds, axes, strict=True))).moved(middle, place)
+    return Measurement(**axes).moved(middle, place)

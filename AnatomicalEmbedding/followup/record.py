@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from itertools import count
 from typing import Any
 
 from ..errors import AnatomicalEmbeddingError
@@ -66,12 +65,12 @@ class FollowUp:
 
     def stands_for(self, lesion_id: str, study: str) -> str:
         """Return `lesion_id`, or the id of the lesion into which this lesion has merged in the study."""
-        visited = {lesion_id}
-        while (finding := self.finding(lesion_id, study)) is not None and finding.state == MERGED:
-            lesion_id = finding.into
-            if lesion_id in visited:  # the lesions have merged into each other
-                break
+        visited = set()
+        while lesion_id not in visited:  # otherwise, the lesions have merged into each other
             visited.add(lesion_id)
+            finding = self.finding(lesion_id, study)
+            if finding is not None and finding.state == MERGED:
+                lesion_id = finding.into
         return lesion_id
 
     def unreviewed(self) -> list[tuple[Lesion, Study]]:
@@ -102,18 +101,20 @@ class FollowUp:
             point_ras: (3,) RAS mm.
             lesion_id: a lesion of the record; None for a new lesion.
         """
+        record = self
         if lesion_id is None:
             lesion_id = self.free_id()
-            self = replace(self, lesions=(*self.lesions, Lesion(lesion_id)))
-        finding = self.finding(lesion_id, study)
-        return self._set(
-            lesion_id, study, _placed(finding or Finding(MARKED), MARKED, _point(point_ras))
-        )
+            record = replace(self, lesions=(*self.lesions, Lesion(lesion_id)))
+        finding = record.finding(lesion_id, study) or Finding(MARKED)
+        return record._set(lesion_id, study, _placed(finding, MARKED, _point(point_ras)))
 
     def free_id(self) -> str:
         """Return the id that the next new lesion will get."""
         used_ids = {lesion.id for lesion in self.lesions}
-        return next(name for n in count(1) if (name := f"L{n}") not in used_ids)
+        number = 1
+        while f"L{number}" in used_ids:
+            number += 1
+        return f"L{number}"
 
     def remove(self, lesion_id: str) -> FollowUp:
         """Remove a lesion. Other lesions then no longer state that they merged into this lesion or split from it."""
@@ -133,25 +134,21 @@ class FollowUp:
                 f"{lesion_id}: cannot be joined with itself; choose another lesion."
             )
         united_ids = (lesion_id, other_id)
-        labels = {study.key: study.label for study in self.studies}
-        findings = {
-            key: finding
-            for key, finding in united.findings.items()
-            if finding.into not in united_ids
-        }
-        for key, finding in second.findings.items():
+        findings: dict[str, Finding] = {}
+        for key, finding in (*united.findings.items(), *second.findings.items()):
             if finding.into in united_ids:
                 continue
-            is_reviewed = key in findings and findings[key].reviewed
-            if is_reviewed and finding.reviewed:
+            if key not in findings or not findings[key].reviewed:
+                findings[key] = finding
+            elif finding.reviewed:
+                labels = {study.key: study.label for study in self.studies}
                 raise AnatomicalEmbeddingError(
                     f"{lesion_id}, {other_id}: both were reviewed in {labels.get(key, key)}, so they are two lesions; "
                     "to join the lesions, remove the finding of one lesion in that study."
                 )
-            if not is_reviewed:
-                findings[key] = finding
         split_from = united.split_from or second.split_from
-        split_from = "" if split_from in united_ids else split_from
+        if split_from in united_ids:
+            split_from = ""
         name = united.name or second.name
         site = united.site or second.site
         united = replace(united, findings=findings, name=name, site=site, split_from=split_from)
@@ -184,13 +181,15 @@ class FollowUp:
         """Enter proposals in a study. A reviewed finding is not replaced. proposals: lesion id -> finding; the size of
         the finding is entered as not confirmed.
         """
+        record = self
         for lesion_id, proposal in proposals.items():
-            finding_now = self.finding(lesion_id, study)
-            if finding_now is None or not finding_now.reviewed:
+            present = self.finding(lesion_id, study)
+            if present is None or not present.reviewed:
                 place = _point(proposal.point_ras)
                 size = replace(proposal.size, confirmed=False)
-                self = self._set(lesion_id, study, replace(proposal, point_ras=place, size=size))
-        return self
+                finding = replace(proposal, point_ras=place, size=size)
+                record = record._set(lesion_id, study, finding)
+        return record
 
     def offer_size(self, lesion_id: str, study: str, size: Measurement) -> FollowUp:
         """Enter axes that were copied from another study as not confirmed. The place does not change.
@@ -331,11 +330,12 @@ class FollowUp:
         for lesion in self.lesions:
             if lesion.id == lesion_id:
                 continue
-            findings = {
-                key: replace(finding, into=instead) if finding.into == lesion_id else finding
-                for key, finding in lesion.findings.items()
-                if instead or finding.into != lesion_id
-            }
+            findings = {}
+            for key, finding in lesion.findings.items():
+                if finding.into != lesion_id:
+                    findings[key] = finding
+                elif instead:
+                    findings[key] = replace(finding, into=instead)
             split_from = instead if lesion.split_from == lesion_id else lesion.split_from
             lesions.append(replace(lesion, findings=findings, split_from=split_from))
         return replace(self, lesions=tuple(lesions))

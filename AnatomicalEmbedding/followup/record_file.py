@@ -56,23 +56,20 @@ def read_record(path: str | Path) -> FollowUp:
 
 def to_json(record: FollowUp) -> dict[str, Any]:
     """Convert a record to JSON values. `from_json` restores the record."""
+    studies = []
+    for study in record.studies:
+        day = None if study.date is None else study.date.isoformat()
+        studies.append({**vars(study), "date": day})
+    lesions = []
+    for lesion in record.lesions:
+        findings = {key: _finding_to_json(finding) for key, finding in lesion.findings.items()}
+        lesions.append({**vars(lesion), "findings": findings})
     return {
         "format": FORMAT,
         "version": VERSION,
         "coordinates": "RAS mm",
-        "studies": [
-            {**vars(study), "date": None if study.date is None else study.date.isoformat()}
-            for study in record.studies
-        ],
-        "lesions": [
-            {
-                **vars(lesion),
-                "findings": {
-                    key: _finding_to_json(finding) for key, finding in lesion.findings.items()
-                },
-            }
-            for lesion in record.lesions
-        ],
+        "studies": studies,
+        "lesions": lesions,
     }
 
 
@@ -103,14 +100,12 @@ def from_json(document: Any) -> FollowUp:
             "two lesions have the same id; give each lesion a different id."
         )
     for lesion in lesions:
-        for other_id in (
-            lesion.split_from,
-            *(finding.into for finding in lesion.findings.values()),
-        ):
-            if other_id and (other_id not in lesion_ids or other_id == lesion.id):
+        references = [lesion.split_from, *(finding.into for finding in lesion.findings.values())]
+        for reference in references:
+            if reference and reference not in lesion_ids - {lesion.id}:
                 raise AnatomicalEmbeddingError(
-                    f"lesion {lesion.id}: refers to the lesion {other_id!r}, but there is no other lesion with this id;"
-                    " restore a backup."
+                    f"lesion {lesion.id}: refers to the lesion {reference!r}, but there is no other lesion with this "
+                    "id; restore a backup."
                 )
     return FollowUp(lesions=tuple(lesions)).with_studies(studies)
 
@@ -189,13 +184,11 @@ def _convert(kind: Any, value: Any, name: str = "") -> Any:
             _convert(part, part_kind, name) for part, part_kind in zip(parts, value, strict=True)
         )
     if kind in (Study, Lesion, Finding, Guess, Measurement):
-        return kind(
-            **{
-                key: _convert(part_kind, value[key], key)
-                for key, part_kind in _fields_of(kind).items()
-                if value.get(key) is not None
-            }
-        )
+        fields = {}
+        for key, field_kind in _fields_of(kind).items():
+            if value.get(key) is not None:
+                fields[key] = _convert(field_kind, value[key], key)
+        return kind(**fields)
     if kind is date:
         return date.fromisoformat(value)
     if kind is float:

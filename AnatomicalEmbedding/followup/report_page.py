@@ -1,6 +1,7 @@
 """Write the HTML page of a follow-up: a picture of each lesion in each study, the sizes, the sums and the response."""
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -39,16 +40,14 @@ def write_page(
             file is written.
     """
     check_packages()
-    cells = rows(record)
-    count = len(record.studies)
+    rows_by_lesion: dict[str, list[Row]] = defaultdict(list)
+    for row in rows(record):
+        rows_by_lesion[row.lesion.id].append(row)
     return fill_page(
         path,
         "followup/report_page.html.j2",
         studies=list(zip(record.studies, responses(record), strict=True)),
-        strips=[
-            _strip(record, cells[n : n + count], volumes or {})
-            for n in range(0, len(cells), max(count, 1))
-        ],
+        strips=[_strip(record, cells, volumes or {}) for cells in rows_by_lesion.values()],
         unreviewed=len(record.unreviewed()),
     )
 
@@ -64,16 +63,13 @@ def _strip(record: FollowUp, cells: list[Row], volumes: Mapping[str, Volume]) ->
     pixel_mm = side_mm / _PIXELS
     half_mm = pictures.pixels_across(side_mm, pixel_mm) * pixel_mm / 2  # to the outer edges
     window = _window(cells, volumes)
+    pictured = []
+    for row in cells:
+        picture = _picture(row, volumes.get(row.study.key), side_mm, window, record)
+        pictured.append({"row": row, "source": "", **picture})
     return {
         "lesion": cells[0].lesion,
-        "cells": [
-            {
-                "row": row,
-                "source": "",
-                **_picture(row, volumes.get(row.study.key), side_mm, window, record),
-            }
-            for row in cells
-        ],
+        "cells": pictured,
         "half_mm": half_mm,
         "bar_mm": next(bar for bar in _SCALE_BARS_MM if bar <= half_mm),
         "window": window,

@@ -14,14 +14,19 @@ from .record import FollowUp
 from .timeline import Measured, News, Timeline, diameter_mm, is_normal, sentences, timeline_of
 
 BASELINE = "baseline"
-COMPLETE, PARTIAL, STABLE, PROGRESSIVE = "CR", "PR", "SD", "PD"
+COMPLETE = "CR"
+PARTIAL = "PR"
+STABLE = "SD"
+PROGRESSIVE = "PD"
 NOT_EVALUABLE = "not evaluable"
 
 # least diameters at baseline: of a target lesion; of a target lymph node
-_LEAST_MM, _LEAST_NODE_MM = 10.0, 15.0
+_LEAST_MM = 10.0
+_LEAST_NODE_MM = 15.0
 _MOST_TARGETS, _MOST_OF_A_SITE = 5, 2  # largest number of targets in all, and in one organ
 # progression: the sum has grown by this factor and by this many mm since the nadir
-_GROWN, _GROWN_MM = 1.2, 5.0
+_GROWN = 1.2
+_GROWN_MM = 5.0
 _SHRUNK = 0.7  # the response is partial if the sum is at most this fraction of the sum at baseline
 _ROUNDING_MM = 1e-6  # tolerance, because lengths are computed from the ends of axes
 _NO_TARGET = "no target lesion is marked and measured; mark a target lesion, and draw its axis."
@@ -102,10 +107,8 @@ def _lacking(timeline: Timeline, number: int) -> tuple[str, ...]:
         return (
             f"no target lesion is marked in {label}, the first study with a lesion; mark a target in it.",
         )
-    for study_number in (number, timeline.start):
-        if missing := timeline.sizes(study_number).missing:
-            return sentences(missing)
-    return (_NO_TARGET,)
+    missing = timeline.sizes(number).missing or timeline.sizes(timeline.start).missing
+    return sentences(missing) or (_NO_TARGET,)
 
 
 def _baseline(timeline: Timeline) -> Response:
@@ -130,8 +133,10 @@ def _judged(timeline: Timeline, number: int, before: list[Response]) -> Response
     base_mm = before[0].sum_mm
     total = sizes.total
     nadir_mm = min(response.sum_mm for response in before if response.sum_mm is not None)
-    has_grown = sizes.at_least >= max(_GROWN * nadir_mm, nadir_mm + _GROWN_MM) - _ROUNDING_MM
-    returned = sizes.present if any(response.category == COMPLETE for response in before) else ()
+    least_mm = max(_GROWN * nadir_mm, nadir_mm + _GROWN_MM)  # of progression
+    has_grown = sizes.at_least >= least_mm - _ROUNDING_MM
+    was_complete = any(response.category == COMPLETE for response in before)
+    returned = sizes.present if was_complete else ()
     missing = sentences((*sizes.missing, *news.unclear, *timeline.called_new(number)))
     notes = sentences(news.notes)
     if news.new or has_grown or returned:
@@ -148,9 +153,17 @@ def _judged(timeline: Timeline, number: int, before: list[Response]) -> Response
         notes += remaining
     else:
         category = PARTIAL if total <= _SHRUNK * base_mm + _ROUNDING_MM else STABLE
-    key = timeline.record.studies[number].key
-    change = (_percent(total, base_mm), _percent(total, nadir_mm))
-    return Response(key, category, total, nadir_mm, *change, news.new, missing, notes)
+    return Response(
+        timeline.record.studies[number].key,
+        category,
+        total,
+        nadir_mm,
+        _percent(total, base_mm),
+        _percent(total, nadir_mm),
+        news.new,
+        missing,
+        notes,
+    )
 
 
 def _percent(total: float | None, base: float) -> float | None:
@@ -164,22 +177,21 @@ def _percent(total: float | None, base: float) -> float | None:
 def _others_left(timeline: Timeline, number: int) -> Iterator[tuple[str, str]]:
     """Yield (id, remark) of each lesion seen up to this visit that may still exist and is not in the sum of sizes."""
     record = timeline.record
-    study = timeline.record.studies[number]
+    key = record.studies[number].key
     keys = {visit.key for visit in record.studies[: number + 1]}  # up to this visit
     visible_lesions = [lesion for lesion in record.lesions if keys & lesion.visible.keys()]
-    in_sum = {record.stands_for(lesion.id, study.key) for lesion in timeline.counting(number)}
-    visible_ids = [record.stands_for(lesion.id, study.key) for lesion in visible_lesions]
+    in_sum = {record.stands_for(lesion.id, key) for lesion in timeline.counting(number)}
+    visible_ids = [record.stands_for(lesion.id, key) for lesion in visible_lesions]
     for lesion_id in dict.fromkeys(visible_ids):
         lesion = record.lesion(lesion_id)
-        finding = lesion.findings.get(study.key)
-        gone = finding is not None and (
-            finding.state == NOT_VISIBLE or is_normal(lesion, diameter_mm(lesion, finding))
+        finding = lesion.findings.get(key)
+        is_gone = finding is not None and finding.state == NOT_VISIBLE
+        if is_gone or lesion_id in in_sum or is_normal(lesion, diameter_mm(lesion, finding)):
+            continue
+        yield (
+            lesion_id,
+            "may still exist but is not in the sum, so the response is incomplete; review the lesion.",
         )
-        if lesion_id not in in_sum and not gone:
-            yield (
-                lesion_id,
-                "may still exist but is not in the sum, so the response is incomplete; review the lesion.",
-            )
 
 
 def _choice_notes(sizes: Measured, targets: list[Lesion]) -> Iterator[str]:
@@ -199,5 +211,6 @@ def _organ(lesion: Lesion) -> str:
     """Return the organ of a lesion without the side of the body; "lymph nodes" for each lymph node. For an unknown
     organ, this is the site in lower case."""
     code = code_of(lesion.site)
-    organ = (lesion.site.strip() if code is None else code[2]).casefold()
+    organ = lesion.site.strip() if code is None else code[2]
+    organ = organ.casefold()
     return "lymph nodes" if lesion.nodal or organ.endswith("lymph node") else organ

@@ -29,25 +29,24 @@ def status_of(record: FollowUp, lesion_id: str, study: str) -> str:
     if not finding.visible and finding.state != NOT_VISIBLE:
         return finding.state
     timeline = timeline_of(record)
-    number_now = timeline.number_of(study)
-    before = timeline.record.lesion(lesion_id).findings
-    # the visits up to this one in which a person saw the lesion
-    visible_numbers = [
-        number
-        for number, visit in enumerate(timeline.record.studies[: number_now + 1])
-        if visit.key in before and before[visit.key].visible
-    ]
+    number = timeline.number_of(study)
+    visits = timeline.record.studies
+    lesion = timeline.record.lesion(lesion_id)
+    was_visible = any(visit.key in lesion.visible for visit in visits[:number])
     if finding.state == NOT_VISIBLE:
-        return DISAPPEARED if visible_numbers and number_now not in visible_numbers else NOT_VISIBLE
-    news = timeline.news(number_now)
-    # before the start, a person looked at the place and saw no lesion
-    was_clean = any(before.get(s.key, finding).state == NOT_VISIBLE for s in timeline.clean)
-    if number_now == timeline.start and was_clean:
-        return NEW
+        is_visible = visits[number].key in lesion.visible  # in another scan of this visit
+        return DISAPPEARED if was_visible and not is_visible else NOT_VISIBLE
+    news = timeline.news(number)
+    if number == timeline.start:
+        for (
+            visit
+        ) in timeline.clean:  # before the start, a person looked at the place and saw no lesion
+            if visit.key in lesion.findings and lesion.findings[visit.key].state == NOT_VISIBLE:
+                return NEW
     baseline = timeline.start if timeline.baseline is None else timeline.baseline
-    if number_now == baseline and lesion_id not in news.ids:
+    if number == baseline and lesion_id not in news.ids:
         return BASELINE
-    if visible_numbers[0] != number_now:
+    if was_visible:
         return finding.state
     if record.lesion(lesion_id).split_from:
         return SPLIT

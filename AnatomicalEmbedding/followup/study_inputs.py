@@ -1,6 +1,7 @@
 """Find out which studies of two lists are the same, sort studies by time, and read DICOM dates."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
@@ -27,9 +28,10 @@ def same_studies(record_studies: Sequence[Study], new_studies: Sequence[Study]) 
         if match is not None and study.key not in keys and match not in keys.values():
             keys[study.key] = match
     candidates = _candidates(record_studies, new_studies, keys)
+    uses = Counter(study.key for alike in candidates.values() for study in alike)
     for key, alike in candidates.items():
         # one study of the record fits, and it fits no other new study
-        if len(alike) == 1 and sum(alike[0] in options for options in candidates.values()) == 1:
+        if len(alike) == 1 and uses[alike[0].key] == 1:
             keys[key] = alike[0].key
     return keys
 
@@ -71,7 +73,8 @@ def recognize(
             raise AnatomicalEmbeddingError(
                 f"{file}: was given twice, perhaps under two names; give each scan once."
             )
-        if alike := unclear.get(scan.key):
+        alike = unclear.get(scan.key)
+        if alike:
             raise AnatomicalEmbeddingError(
                 f"{file}: may be the study {' or '.join(map(_shown, alike))} of the record, but names alone"
                 " cannot decide this; give the dates with --date, and enter missing dates of the record in 3D Slicer."
@@ -88,11 +91,12 @@ def recognize(
         record_study = by_key[keys[scan.key]]
         is_date_used = by_hand or record_study.date is None
         day = scan.date if is_date_used else record_study.date
-        uids = {
-            uid: getattr(record_study, uid) or getattr(scan, uid)
-            for uid in ("study_uid", "series_uid")
-        }
-        studies[scan.key] = replace(record_study, date=day, **uids)
+        studies[scan.key] = replace(
+            record_study,
+            date=day,
+            study_uid=record_study.study_uid or scan.study_uid,
+            series_uid=record_study.series_uid or scan.series_uid,
+        )
         if scan.date not in (None, day):
             dates = f"{scan.date.isoformat()} in its header and {day.isoformat()} in the record"
             notes.append(
@@ -145,15 +149,13 @@ def _candidates(
     Two studies may be the same if they have the same name and no contradicting facts. Studies with a DICOM series UID
     and recognised studies are left out. keys: key of a new study -> key in the record, for all recognised studies.
     """
-    free = [
-        study for study in record_studies if study.key not in keys.values() and not study.series_uid
-    ]
+    used = {*keys.values()}
+    free = [study for study in record_studies if study.key not in used and not study.series_uid]
     candidates = {}
     for new in new_studies:
         if new.key not in keys and not new.series_uid:
-            candidates[new.key] = [
-                study for study in free if study.name == new.name and not _contradict(study, new)
-            ]
+            alike = [s for s in free if s.name == new.name and not _contradict(s, new)]
+            candidates[new.key] = alike
     return candidates
 
 
@@ -161,11 +163,8 @@ def _contradict(first: Study, second: Study) -> bool:
     """Return whether two studies have different dates, different DICOM study UIDs, or different voxel hashes."""
     dates = {first.date, second.date} - {None}
     uids = {first.study_uid, second.study_uid} - {""}
-    return (
-        len(dates) > 1
-        or len(uids) > 1
-        or all(_CONTENT.fullmatch(study.key) for study in (first, second))
-    )
+    have_hashes = _CONTENT.fullmatch(first.key) and _CONTENT.fullmatch(second.key)
+    return len(dates) > 1 or len(uids) > 1 or bool(have_hashes)
 
 
 def _shown(study: Study) -> str:

@@ -113,13 +113,12 @@ def write_csv(path: str | Path, record: FollowUp) -> None:
     known sum or response. An apostrophe is put before text that a spreadsheet would run as a formula. Raises
     AnatomicalEmbeddingError if the file cannot be written.
     """
-    text = io.StringIO("\ufeff")
-    text.seek(1)
+    text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, restval="")  # DictWriter ends lines with CR LF
     writer.writeheader()
     for cells in (*map(_cells, rows(record)), *_sums(record)):
         writer.writerow({column: _guarded(value) for column, value in cells.items()})
-    write_text(path, text.getvalue())
+    write_text(path, "\ufeff" + text.getvalue())
 
 
 def _cells(row: Row) -> dict[str, object]:

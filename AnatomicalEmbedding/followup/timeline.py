@@ -90,11 +90,8 @@ class Timeline:
 
     def number_of(self, study: str) -> int:
         """Return the number of the visit that a study belongs to. study: study key."""
-        return next(
-            number
-            for number, scans in enumerate(self.scans)
-            if any(scan.key == study for scan in scans)
-        )
+        numbers = {scan.key: number for number, scans in enumerate(self.scans) for scan in scans}
+        return numbers[study]
 
     @property
     def first(self) -> Study:
@@ -104,22 +101,27 @@ class Timeline:
     @property
     def clean(self) -> tuple[Study, ...]:
         """The visits before the start for which a person entered that a lesion is not visible."""
-        findings = (item for lesion in self.record.lesions for item in lesion.findings.items())
-        gone = {key for key, finding in findings if finding.state == NOT_VISIBLE}
-        return tuple(study for study in self.record.studies[: self.start] if study.key in gone)
+        clean_keys = set()
+        for lesion in self.record.lesions:
+            for key, finding in lesion.findings.items():
+                if finding.state == NOT_VISIBLE:
+                    clean_keys.add(key)
+        before = self.record.studies[: self.start]
+        return tuple(study for study in before if study.key in clean_keys)
 
     def counting(self, number: int) -> list[Lesion]:
         """Return the targets seen at the start, and targets that split from these targets up to visit `number`."""
-        keys = {study.key for study in self.record.studies[: number + 1]}
-        targets = [lesion for lesion in self.record.lesions if lesion.target]
-        counting = [lesion for lesion in targets if _is_seen(lesion.findings.get(self.first.key))]
+        keys = [study.key for study in self.record.studies[: number + 1]]
+        counting = []
+        parts = []
+        for lesion in self.record.lesions:
+            if not lesion.target:
+                continue
+            if _is_seen(lesion.findings.get(self.first.key)):
+                counting.append(lesion)
+            elif any(_is_seen(lesion.findings.get(key)) for key in keys):
+                parts.append(lesion)
         ids = {lesion.id for lesion in counting}
-        parts = [
-            lesion
-            for lesion in targets
-            if lesion.id not in ids
-            and any(key in keys and _is_seen(finding) for key, finding in lesion.findings.items())
-        ]
         # repeated, because a part may have split again: each round adds at least one part, or none is left
         for _ in parts:
             ids |= {part.id for part in parts if part.split_from in ids}
@@ -156,31 +158,32 @@ class Timeline:
         unclear = []
         notes = []
         for lesion in self.record.lesions:
-            # at the start: the findings of the lesion, and of the lesions of which it was a part
-            before = [
-                whole.findings[first.key]
-                for whole in _wholes(self.record, lesion)
-                if first.key in whole.findings
-            ]
             shown_lesion = self._shown(lesion, number)
-            if shown_lesion is None or any(map(_is_seen, before)):
+            start_findings = self._start_findings(lesion)
+            if shown_lesion is None or any(map(_is_seen, start_findings)):
                 continue
             size = diameter_mm(shown_lesion, shown_lesion.findings.get(study.key))
             if shown_lesion.nodal and is_normal(shown_lesion, size):
                 continue
-            reviewed = next((finding for finding in before if finding.reviewed), None)
+            reviewed = [finding for finding in start_findings if finding.reviewed]
             if shown_lesion.nodal and size is None:
                 text = f"is this lesion new? Draw its short axis in {study.label}: a lymph node below 10 mm is normal."
                 unclear.append((lesion.id, text))
-            elif reviewed is None:
+            elif not reviewed:
                 text = f"is this lesion new? Look at its place in {first.label}, and enter whether the lesion is there."
                 unclear.append((lesion.id, text))
             else:
                 new.append(lesion.id)
-                if reviewed.state == OUTSIDE:
+                if reviewed[0].state == OUTSIDE:
                     text = f"the scan of {first.label} does not show this place; RECIST 1.1 counts the lesion as new."
                     notes.append((lesion.id, text))
         return News(tuple(new), tuple(unclear), tuple(notes))
+
+    def _start_findings(self, lesion: Lesion) -> list[Finding]:
+        """Return the findings, at the start, of a lesion and of the lesions of which it was a part."""
+        key = self.first.key
+        wholes = _wholes(self.record, lesion)
+        return [whole.findings[key] for whole in wholes if key in whole.findings]
 
     def called_new(self, number: int) -> Iterator[tuple[str, str]]:
         """Yield (id, why the size is unknown) for lesions that were new, or perhaps new, in a visit before `number`.
@@ -188,8 +191,10 @@ class Timeline:
         A lesion that a person has assessed in visit `number` is left out, unless the lesion is outside the scan.
         """
         study = self.record.studies[number]
-        ids = [i for visit in range(self.start + 1, number) for i in self.news(visit).ids]
-        for lesion_id in dict.fromkeys(ids):
+        ids: dict[str, None] = {}  # each id once, in order
+        for visit in range(self.start + 1, number):
+            ids |= dict.fromkeys(self.news(visit).ids)
+        for lesion_id in ids:
             shown_lesion = self.record.lesion(self.record.stands_for(lesion_id, study.key))
             finding = shown_lesion.findings.get(study.key)
             if finding is None or finding.state in (PROPOSED, OUTSIDE):
@@ -272,16 +277,16 @@ def why_unknown(lesion: Lesion, finding: Finding | None, study: Study) -> str:
         finding: its finding in the study, or None.
         study: the study.
     """
-    axis = "short axis" if lesion.nodal else "long axis"
+    axis = SHORT if lesion.nodal else LONG
     if finding is None:
         return f"not assessed in {study.label}; mark the lesion in this study."
     if finding.state == PROPOSED:
         return f"only proposed in {study.label}; confirm or move the place."
     if finding.state == OUTSIDE:
         return f"not in the scan of {study.label}."
-    if (SHORT if lesion.nodal else LONG) in finding.size.axes and not finding.size.confirmed:
+    if axis in finding.size.axes and not finding.size.confirmed:
         return f"its axes in {study.label} were copied from another study; accept them, or draw new axes."
-    return f"not measured in {study.label}; draw the {axis}."
+    return f"not measured in {study.label}; draw the {axis} axis."
 
 
 def sentences(why: Iterable[tuple[str, str]]) -> tuple[str, ...]:
@@ -340,9 +345,11 @@ def _rank(lesion: Lesion, finding: Finding | None) -> tuple[int, float]:
 
 def _wholes(record: FollowUp, lesion: Lesion) -> list[Lesion]:
     """Return `lesion`, the lesion from which `lesion` split, the lesion from which that lesion split, and so on."""
-    wholes = [lesion]
-    while wholes[-1].split_from and (whole := record.lesion(wholes[-1].split_from)) not in wholes:
-        wholes.append(whole)
+    wholes = []
+    while lesion not in wholes:  # otherwise, the lesions have split from each other
+        wholes.append(lesion)
+        if lesion.split_from:
+            lesion = record.lesion(lesion.split_from)
     return wholes
 
 

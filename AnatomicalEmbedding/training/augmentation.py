@@ -6,7 +6,8 @@ import torch
 from ..embedding.models.network import NetworkSpec
 from .recipes import AugmentationSpec
 
-_LOWEST_HU, _HIGHEST_HU = -1100, 1700
+_LOWEST_HU = -1100
+_HIGHEST_HU = 1700
 # The HU of soft tissue depend on contrast phase, kernel and dose; the HU of air and dense bone hardly do. At each of
 # these HU, a random value between the two next rows is added; all by hand, not tuned.
 _REMAP_HU = np.array([-1100.0, -500, -120, 0, 40, 80, 150, 300, 700, 1700])

@@ -6,7 +6,7 @@ The forests are fitted to matches whose true error is known.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -23,7 +23,9 @@ from ..scan.volume import Volume
 from ..structures.labelled_scans import load_case, refuse_twins
 from .known_matches import CLICKED, Trial, bent_trials, labelled_trials, phantom_trials
 
-LABELLED, BENT, PHANTOMS = "pairs of labelled scans", "bent scans", "synthetic patients"
+LABELLED = "pairs of labelled scans"
+BENT = "bent scans"
+PHANTOMS = "synthetic patients"
 REGISTERED = "pairs of scans, registered directly"  # for scans of any kind, which have no labels
 # Total weight of all matches of each source. Synthetic patients have a low weight, because matching is easier in them.
 WEIGHTS = {LABELLED: 1.0, REGISTERED: 1.0, BENT: 1.0, PHANTOMS: 0.1}
@@ -95,10 +97,11 @@ def grow_forest(sources: Mapping[str, Outcomes], weights: Mapping[str, float]) -
             f"calibration needs at least {_FEWEST} matches with known truth, but there are {len(every.errors_mm)}; "
             "add scans."
         )
-    counts = {name: len(matches.errors_mm) for name, matches in used.items()}
-    share = np.concatenate(
-        [np.full(count, weights[name] / count) for name, count in counts.items()]
-    )
+    shares = []
+    for name, matches in used.items():
+        count = len(matches.errors_mm)
+        shares.append(np.full(count, weights[name] / count))
+    share = np.concatenate(shares)
     forest = _forest_class()(
         _TREES,
         min_samples_leaf=min(_LEAF, len(share) // _LEAVES),
@@ -107,17 +110,20 @@ def grow_forest(sources: Mapping[str, Outcomes], weights: Mapping[str, float]) -
         n_jobs=-1,
     )
     forest.fit(every.evidence, _targets(every.errors_mm), sample_weight=share * len(share))
-    # all trees in one table: a row is a node, and `roots` are the rows where the trees begin. scikit-learn puts the
-    # left child of a node into the next row, so only the right child (`otherwise`) is stored.
-    trees = [tree.tree_ for tree in forest.estimators_]
+    return _in_one_table([tree.tree_ for tree in forest.estimators_])
+
+
+def _in_one_table(trees: Sequence[Any]) -> Forest:
+    """Join the trees of scikit-learn: a row of the tables is a node, and `roots` are the rows where the trees begin.
+
+    scikit-learn puts the left child of a node into the next row, so only the right child (`otherwise`) is stored.
+    """
     sizes = [len(tree.feature) for tree in trees]
     roots = np.cumsum([0, *sizes[:-1]])
     leaf = np.concatenate([tree.children_left < 0 for tree in trees])
     feature = np.concatenate([tree.feature for tree in trees])
     threshold = np.concatenate([tree.threshold for tree in trees])
-    otherwise = np.concatenate(
-        [tree.children_right + root for tree, root in zip(trees, roots, strict=True)]
-    )
+    otherwise = np.concatenate([tree.children_right for tree in trees]) + np.repeat(roots, sizes)
     values = np.concatenate([tree.value for tree in trees])[leaf]
     outcomes = values[:, : len(OUTCOMES), 0] * (1, 1, 1, _ERROR_SCALE)
     return Forest(

@@ -49,20 +49,21 @@ class Warp:
             shape: (k, j, i) number of voxels of the crop.
             device: where crops are made.
         """
-        x, y, depth = nodes_ijk
-        depth = _advancing(depth)
+        depth = _advancing(nodes_ijk[2])
         first = int(np.floor(depth.min()))
         last = int(np.ceil(depth.max()))
         slices = np.arange(first, last + 1, dtype=np.float64)
         in_plane = np.empty((2, len(slices), *depth.shape[1:]))
-        for column in np.ndindex(depth.shape[1:]):
-            node_line = (slice(None), *column)
-            for axis, values in enumerate((x, y)):
-                in_plane[axis][node_line] = _line(slices, depth[node_line], values[node_line])
-        depth_, in_plane_ = (
-            torch.from_numpy(v.astype(np.float32)).to(device) for v in (depth, in_plane)
+        for j, i in np.ndindex(depth.shape[1:]):
+            for axis in (0, 1):
+                nodes = nodes_ijk[axis, :, j, i]
+                in_plane[axis, :, j, i] = _line(slices, depth[:, j, i], nodes)
+        return cls(
+            torch.from_numpy(depth.astype(np.float32)).to(device),
+            torch.from_numpy(in_plane.astype(np.float32)).to(device),
+            first,
+            shape,
         )
-        return cls(depth_, in_plane_, first, shape)
 
     def sample(self, hu: torch.Tensor) -> torch.Tensor:
         """Resample a scan, int16 HU (k, j, i). Returns the crop, float HU (k, j, i); air outside the scan."""
@@ -75,11 +76,9 @@ class Warp:
         first_i, end_i = _span(columns[0], hu.shape[2])
         first_j, end_j = _span(columns[1], hu.shape[1])
         part = hu[low:high, first_j:end_j, first_i:end_i].float().sub_(AIR_HU)
-        corner = torch.tensor([first_i, first_j], device=hu.device)
-        extent = torch.tensor([end_i - first_i, end_j - first_j], device=hu.device)
-        in_part = (columns - corner[:, None, None, None] + 0.5) * (2 / extent)[
-            :, None, None, None
-        ] - 1
+        corner = torch.tensor([first_i, first_j], device=hu.device).view(2, 1, 1, 1)
+        end = torch.tensor([end_i, end_j], device=hu.device).view(2, 1, 1, 1)
+        in_part = (columns - corner + 0.5) * (2 / (end - corner)) - 1  # -1 to 1
         _, along_j, along_i = self._weights(1)
         # interpolate along i first, then along j: both are matrix products over contiguous memory
         grid = torch.einsum("csab,xb->csax", in_part, along_i)
@@ -90,10 +89,8 @@ class Warp:
         depth = (self._depth(1) - (low - 1)).clamp_(0, high - low + 1 - 1e-4)
         whole = depth.to(torch.int32)
         plane = self.shape[1] * self.shape[2]
-        index = (whole * plane).flatten(1) + torch.arange(
-            plane, dtype=torch.int32, device=hu.device
-        )
-        index = index.flatten()
+        pixels = torch.arange(plane, dtype=torch.int32, device=hu.device)
+        index = ((whole * plane).flatten(1) + pixels).flatten()
         before = flat.index_select(0, index)
         after = flat.index_select(0, index + plane)
         between = depth.sub_(whole).flatten()
@@ -104,13 +101,16 @@ class Warp:
         depth = self._depth(pool)
         _, along_j, along_i = self._weights(pool)
         columns = torch.einsum("csab,ya,xb->csyx", self.in_plane, along_j, along_i)
-        place = (depth - self.first_slice).clamp(0, self.in_plane.shape[1] - 1)
-        before = place.long().clamp_max(max(self.in_plane.shape[1] - 2, 0))
-        after = (before + 1).clamp_max(self.in_plane.shape[1] - 1)
-        x, y = (
-            torch.lerp(c.gather(0, before), c.gather(0, after), place - before) for c in columns
-        )
-        return torch.stack([x, y, depth], dim=-1)
+        last = self.in_plane.shape[1] - 1
+        place = (depth - self.first_slice).clamp(0, last)
+        before = place.long().clamp_max(max(last - 1, 0))
+        after = (before + 1).clamp_max(last)
+
+        def between(column: torch.Tensor) -> torch.Tensor:
+            """Interpolate between the slices before and after each place."""
+            return torch.lerp(column.gather(0, before), column.gather(0, after), place - before)
+
+        return torch.stack([between(columns[0]), between(columns[1]), depth], dim=-1)
 
     def _depth(self, pool: int) -> torch.Tensor:
         """Return the scan's k at each cell of pool^3 voxels of the crop, (k, j, i)."""
@@ -211,9 +211,8 @@ def body_coordinates(scan: PreparedScan, voxel_ijk: torch.Tensor) -> torch.Tenso
     if scan.body_field is not None:
         extent = torch.tensor(scan.body_field.shape[:0:-1], dtype=torch.float32, device=device) - 1
         grid = voxel_ijk / FIELD_STEP * (2 / extent) - 1
-        return F.grid_sample(scan.body_field[None], grid[None], align_corners=True)[0].movedim(
-            0, -1
-        )
+        body = F.grid_sample(scan.body_field[None], grid[None], align_corners=True)
+        return body[0].movedim(0, -1)
     scale = torch.from_numpy(scan.spacing_mm * scan.frame.scale).float().to(device)
     shift = torch.from_numpy(scan.frame.apply(scan.grid_to_ras[:3, 3])).float().to(device)
     return voxel_ijk * scale + shift

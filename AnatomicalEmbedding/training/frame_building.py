@@ -1,7 +1,5 @@
 """Builds a frame from scans of one kind: aligns them with one of them, averages them, and aligns them with the mean."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
@@ -73,11 +71,9 @@ def build_frame(
         chosen, alignments, _LOWER * median, "the mean of the other scans"
     )
     frame = _averaged(chosen, alignments, lattice, radius_mm, modality)
-    steps = enumerate(zip(chosen, alignments, strict=True))
-    alignments = []
-    for n, (image, earlier) in steps:
+    for n, image in enumerate(chosen):
         progress(0.9 + 0.1 * n / len(chosen), "aligning with the mean image")
-        alignments.append(align(frame.grey_image, image, radius_mm, earlier.affine))
+        alignments[n] = align(frame.grey_image, image, radius_mm, alignments[n].affine)
     odd_names = _odd_names(chosen, alignments)
     if not _are_enough(len(chosen) - len(odd_names), count):
         raise _mixed(odd_names, count, "their mean image")
@@ -103,29 +99,37 @@ def _first_template(
     A scan that few others are like is a bad template, so up to `_TEMPLATES` scans of the most usual size are tried.
     """
     order = np.argsort([abs(np.log(max(image.radius_mm, 1e-9) / radius_mm)) for image in images])
-    best: tuple[list[str], GreyImage, list[Alignment]] | None = None
-    for template in (images[n] for n in order[:_TEMPLATES]):
-        alignments = []
-        for n, image in enumerate(images):
-            progress(0.4 * n / len(images), f"aligning with {template.name}")
-            if not _SIZES[0] < image.radius_mm / radius_mm < _SIZES[1]:
-                alignments.append(Alignment(np.eye(4), None, 0.0, 0.0))
-            elif image is template:
-                alignments.append(Alignment(np.eye(4), None, 1.0, 1.0))
-            else:
-                alignments.append(align(template, image, radius_mm))
-        if _lie_alike(alignments):
-            # an object such as a piece of a spine may fit upside down
-            alignments = [
-                align(template, image, radius_mm, any_rotation=False) if first.is_turned else first
-                for image, first in zip(images, alignments, strict=True)
-            ]
+    best: tuple[list[str], GreyImage] | None = None
+    for number in order[:_TEMPLATES]:
+        template = images[number]
+        alignments = _aligned_with(template, images, radius_mm, progress)
         odd = _odd_names(images, alignments)
-        if best is None or len(odd) < len(best[0]):
-            best = odd, template, alignments
         if _are_enough(len(images) - len(odd), len(images)):
             return template, alignments
+        if best is None or len(odd) < len(best[0]):
+            best = odd, template
     raise _mixed(best[0], len(images), f"{best[1].name}, the scan that most others are like")
+
+
+def _aligned_with(
+    template: GreyImage, images: Sequence[GreyImage], radius_mm: float, progress: Progress
+) -> list[Alignment]:
+    """Align every scan with the template. A scan of an unusual size is not tried, and has the likeness 0."""
+    alignments = []
+    for n, image in enumerate(images):
+        progress(0.4 * n / len(images), f"aligning with {template.name}")
+        if not _SIZES[0] < image.radius_mm / radius_mm < _SIZES[1]:
+            alignments.append(Alignment(np.eye(4), None, 0.0, 0.0))
+        elif image is template:
+            alignments.append(Alignment(np.eye(4), None, 1.0, 1.0))
+        else:
+            alignments.append(align(template, image, radius_mm))
+    if _lie_alike(alignments):
+        # an object such as a piece of a spine may fit upside down
+        for n, image in enumerate(images):
+            if alignments[n].is_turned:
+                alignments[n] = align(template, image, radius_mm, any_rotation=False)
+    return alignments
 
 
 def _lie_alike(alignments: Sequence[Alignment]) -> bool:
@@ -148,14 +152,17 @@ def _alike(
     Returns:
         The scans, their alignments, and a sentence about each other scan.
     """
-    pairs = list(zip(images, alignments, strict=True))
-    alike = [pair for pair in pairs if pair[1].likeness >= least]
-    sentences = tuple(
-        f"{image.name}: is not like {template} (likeness {alignment.likeness:.2f})"
-        for image, alignment in pairs
-        if alignment.likeness < least
-    )
-    return [image for image, _ in alike], [alignment for _, alignment in alike], sentences
+    alike = []
+    alike_alignments = []
+    sentences = []
+    for image, alignment in zip(images, alignments, strict=True):
+        if alignment.likeness >= least:
+            alike.append(image)
+            alike_alignments.append(alignment)
+        else:
+            likeness = f"likeness {alignment.likeness:.2f}"
+            sentences.append(f"{image.name}: is not like {template} ({likeness})")
+    return alike, alike_alignments, tuple(sentences)
 
 
 def _aligned_with_others(
@@ -181,8 +188,9 @@ def _aligned_with_others(
     for number in range(_ROUNDS):
         for fold in np.array_split(np.arange(len(images)), FOLDS):
             others = [n for n in range(len(images)) if n not in fold]
-            parts = [images[n] for n in others], [current[n] for n in others]
-            frame = _averaged(*parts, lattice, radius_mm, modality)
+            other_images = [images[n] for n in others]
+            other_alignments = [current[n] for n in others]
+            frame = _averaged(other_images, other_alignments, lattice, radius_mm, modality)
             any_rotation = not frame.spec.anatomical
             for n in fold.tolist():
                 share = 0.4 + 0.25 * (number + n / len(images))
@@ -246,15 +254,11 @@ def _averaged(
     """Average aligned scans. The frame gets their mean shape; if `is_final`, it keeps the shape of their alignments."""
     places = lattice.places
     if not is_final:
-        offsets = [
-            torch.tensordot(
-                torch.from_numpy(np.linalg.inv(alignment.affine[:3, :3])).float(),
-                alignment.field.on(lattice),
-                dims=1,
-            )
-            for alignment in alignments
-            if alignment.field is not None
-        ]
+        offsets = []
+        for alignment in alignments:
+            if alignment.field is not None:
+                inverse = torch.from_numpy(np.linalg.inv(alignment.affine[:3, :3])).float()
+                offsets.append(torch.tensordot(inverse, alignment.field.on(lattice), dims=1))
         places = places - torch.stack(offsets).mean(dim=0)
     image = mean_image(images, alignments, lattice)
     covered = torch.zeros(lattice.shape)
@@ -276,4 +280,4 @@ def _averaged(
         _lie_alike(alignments),
         _LOWER * affine_likeness,
     )
-    return Frame(spec, *(read_grey(values, lattice, places) for values in (image, occupancy)))
+    return Frame(spec, read_grey(image, lattice, places), read_grey(occupancy, lattice, places))

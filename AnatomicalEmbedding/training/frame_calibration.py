@@ -5,8 +5,6 @@ true. Each scan of a pair was left out of the mean image with which it is aligne
 than the two images show it, so an error that grows with their slack is added to the true places.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -23,11 +21,10 @@ from ..errors import VolumeError
 from ..fields.spline import Lattice, SplineField
 from ..matching.slack import read_window, slack
 from ..scan.cropping import crop_voxels
-from ..scan.geometry import transform_points
 from ..scan.volume import Volume
 from .calibrate import BENT, REGISTERED, learn
 from .frame_building import FOLDS, FrameBuild, without
-from .known_matches import Trial
+from .known_matches import Trial, random_points
 
 _POINTS = 150  # of a pair; by hand
 _COPIES = 8  # bent copies, of as many scans, and as many broken ones
@@ -39,7 +36,8 @@ _BROKEN = (0.2, 0.45)  # share of the object that is broken off
 _INSIDE, _OUTSIDE = 2.0, 10.0  # points this near a break, in the unit of the kind, are left out
 # A person marks a point in two scans about this exactly, along each axis, as a share of the slack. Least and largest
 # slack that counts, in the unit of the kind. Chosen on 45 points of mouse skulls, for all kinds; the least is a voxel.
-_MARK, _SLACK = 0.41, (2.5, 10.0)
+_MARK = 0.41
+_SLACK = (2.5, 10.0)
 _COPY_RADII = 1.35  # half side of a copy, in radii of the object
 _COPY_SPACING = 4.0  # size of its voxels, in the unit of the kind
 
@@ -66,14 +64,13 @@ def calibrate_frame(
     return learn(model, trials, _PAIRS + 2 * _COPIES, facts, progress)
 
 
-def registered_trials(build: FrameBuild, seed: int = 0) -> Iterator[Trial]:
+def registered_trials(build: FrameBuild) -> Iterator[Trial]:
     """Yield trials of pairs of scans, whose true places are those of a direct registration.
 
     Args:
         build: the frame and its scans.
-        seed: random seed.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     radius_mm = build.frame.spec.radius_mm
     folds = np.array_split(rng.permutation(len(build.images)), FOLDS)
     maps: dict[int, EmbeddingMap] = {}
@@ -93,7 +90,7 @@ def registered_trials(build: FrameBuild, seed: int = 0) -> Iterator[Trial]:
             radius_mm,
             starts[second] @ np.linalg.inv(starts[first]),
         )
-        points = _random_points(maps[first], rng)
+        points = random_points(maps[first], _POINTS, rng)
         truth = direct.to_scan(points)
         in_both = build.images[first].volume.contains(points)
         in_both &= build.images[second].volume.contains(truth)
@@ -101,18 +98,15 @@ def registered_trials(build: FrameBuild, seed: int = 0) -> Iterator[Trial]:
         yield Trial(maps[first], points[in_both], maps[second], marked, True)
 
 
-def copy_trials(
-    model: Model, build: FrameBuild, skip: Callable[[str], None], seed: int = 0
-) -> Iterator[Trial]:
+def copy_trials(model: Model, build: FrameBuild, skip: Callable[[str], None]) -> Iterator[Trial]:
     """Yield trials of scans with copies: bent and turned as another scan is, then the same with a part broken off.
 
     Args:
         model: the weights.
         build: their frame and its scans.
         skip: called with the reason if a copy cannot be embedded.
-        seed: random seed.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     unit_mm = build.frame.unit_mm
     turned = [alignment.rotation for alignment in build.alignments]
     for n, image in enumerate(build.images[:_COPIES]):
@@ -120,7 +114,7 @@ def copy_trials(
         template = build.frame.map_by(build.alignments[n], image, provenance)
         rotation = turned[n] @ turned[rng.integers(len(turned))].T
         copy, transform = bent_copy(image, rotation, unit_mm, rng)
-        points = _random_points(template, rng)
+        points = random_points(template, _POINTS, rng)
         truth = transform.to_frame(points)
         side = np.ones(len(truth))
         for is_broken in (False, True):
@@ -150,7 +144,8 @@ def bent_copy(
         rng: random numbers.
     """
     half = _COPY_RADII * image.radius_mm
-    low, high = np.full(3, -half), np.full(3, half)
+    low = np.full(3, -half)
+    high = np.full(3, half)
     lattice = Lattice.within(low, high, _COPY_SPACING * unit_mm)
     affine = np.eye(4)
     affine[:3, :3] = rotation * np.exp(rng.uniform(-_SCALE, _SCALE))
@@ -215,14 +210,7 @@ def _as_marked(
         points: (n, 3) RAS mm, the points in the template.
         rng: random numbers.
     """
-    pairs = ((template, points), (target, truth))
-    windows = [read_window(embedding, embedding.cells_at(places)) for embedding, places in pairs]
-    error_mm = _MARK * template.unit_mm * slack(*windows).clamp(*_SLACK).numpy()
+    window = read_window(template, template.cells_at(points))
+    target_window = read_window(target, target.cells_at(truth))
+    error_mm = _MARK * template.unit_mm * slack(window, target_window).clamp(*_SLACK).numpy()
     return truth + rng.normal(size=truth.shape) * error_mm[:, None]
-
-
-def _random_points(embedding: EmbeddingMap, rng: np.random.Generator) -> np.ndarray:
-    """Return random points (n, 3), RAS mm, in the body cells of a map."""
-    cells = embedding.body_index.numpy()
-    chosen = cells[rng.integers(len(cells), size=_POINTS)] + rng.uniform(-0.5, 0.5, (_POINTS, 3))
-    return transform_points(embedding.cell_to_ras, chosen)

@@ -37,10 +37,9 @@ class LevelTable:
     def read(cls, path: Path) -> "LevelTable":
         """Read a JSON file with `body_height_mm` {level: mm} and `scans` {scan: {level: RAS z mm}}."""
         try:
-            values = parse_json(Path(path).read_text())
-            return cls(
-                dict(values["body_height_mm"]), {k: dict(v) for k, v in values["scans"].items()}
-            )
+            values = parse_json(path.read_text())
+            readings = {scan: dict(levels) for scan, levels in values["scans"].items()}
+            return cls(dict(values["body_height_mm"]), readings)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise AnatomicalEmbeddingError(
                 f"{path}: is not a table of level readings ({error}); write the entries body_height_mm and scans."
@@ -48,12 +47,13 @@ class LevelTable:
 
     def of(self, scan: str) -> dict[float, float]:
         """Return the known levels of a scan: body height mm -> RAS z mm. Empty if this table does not list the scan."""
-        named = self.readings.get(scan, {})
-        if unknown := set(named) - set(self.body_height_mm):
+        readings = self.readings.get(scan, {})
+        unknown = readings.keys() - self.body_height_mm.keys()
+        if unknown:
             raise AnatomicalEmbeddingError(
                 f"{scan}: body_height_mm has no level {min(unknown)}; add this level."
             )
-        return {self.body_height_mm[level]: z for level, z in named.items()}
+        return {self.body_height_mm[level]: z for level, z in readings.items()}
 
 
 @dataclass(frozen=True)
@@ -130,10 +130,10 @@ def fit_heights(readings: dict[float, float]) -> tuple[float, float]:
     height = np.array(list(readings))
     z = np.array(list(readings.values()))
     spread = z - z.mean()
+    covariance = spread @ (height - height.mean()) / _READING_SD_MM**2
     precision = spread @ spread / _READING_SD_MM**2
-    scale = (spread @ (height - height.mean()) / _READING_SD_MM**2 + 1 / _SCALE_SD**2) / (
-        precision + 1 / _SCALE_SD**2
-    )
+    prior = 1 / _SCALE_SD**2
+    scale = (covariance + prior) / (precision + prior)
     return float(scale), float(height.mean() - scale * z.mean())
 
 

@@ -43,7 +43,8 @@ _PHANTOM_POINTS = 150  # most of a pair; by hand
 _SAME_HEIGHT = 2 / 3
 # group of each point of `measure_all`
 _ROWS = np.array([CENTRE] + 6 * [EXTREME] + 6 * [INNER])
-_TOP, _BOTTOM = KINDS.index("superior"), KINDS.index("inferior")
+_TOP = KINDS.index("superior")
+_BOTTOM = KINDS.index("inferior")
 # People click such points. Extreme points also depend on the person who drew the outline.
 CLICKED = (CENTRE, INNER, LANDMARK)
 
@@ -105,26 +106,26 @@ def labelled_trials(
     maps = {case.id: embed(case.volume) for case in cases}
     cases = [_with_inner_points(case) for case in cases]
     for target in cases:
+        for template in cases:
+            if template.id != target.id:
+                points, truth, kinds = _shared(template, target, None, groups)
+                if len(points):
+                    yield Trial(maps[template.id], points, maps[target.id], truth, True, kinds)
+        if not target.structures or not _upright(target.volume):
+            continue
         low, high = target.volume.bounds_ras[:, 2]
         reach = _CUT_SHARE * (high - low)
-        for cut in (None, (low, low + reach), (high - reach, high)):
-            if cut is not None and not (target.structures and _upright(target.volume)):
-                continue
+        for cut in ((low, low + reach), (high - reach, high)):
             try:
-                target_map = (
-                    maps[target.id] if cut is None else embed(cut_scan(target.volume, *cut))
-                )
+                part = embed(cut_scan(target.volume, *cut))
             except VolumeError as error:  # the part may show hardly anything but air
                 skip(str(error))
                 continue
             for template in cases:
-                if template.id == target.id or (
-                    template.patient == target.patient and cut is not None
-                ):
-                    continue
-                points, truth, kinds = _shared(template, target, cut, groups)
-                if len(points):
-                    yield Trial(maps[template.id], points, target_map, truth, cut is None, kinds)
+                if template.patient != target.patient:
+                    points, truth, kinds = _shared(template, target, cut, groups)
+                    if len(points):
+                        yield Trial(maps[template.id], points, part, truth, False, kinds)
 
 
 def _with_inner_points(case: Case) -> Case:
@@ -148,18 +149,17 @@ def _shared(
         groups: the groups of points to return.
     """
     one_patient = template.patient == target.patient
-    names = [
-        n
-        for n in sorted(template.landmarks)
-        if n in target.landmarks and (one_patient or not n[-1].isdigit())
-    ]
-    points, truth = (
-        [np.array([case.landmarks[n] for n in names]).reshape(-1, 3)] for case in (template, target)
-    )
+    names = sorted(template.landmarks.keys() & target.landmarks.keys())
+    structures = sorted(template.structures.keys() & target.structures.keys())
+    if one_patient:
+        structures = []
+    else:
+        names = [name for name in names if not name[-1].isdigit()]
+    points = [np.array([template.landmarks[name] for name in names]).reshape(-1, 3)]
+    truth = [np.array([target.landmarks[name] for name in names]).reshape(-1, 3)]
     sides = [_side_of_cut(truth[0], cut)]
     kinds = [np.full(len(names), LANDMARK)]
-    shared = sorted(template.structures.keys() & target.structures.keys())
-    for name in [] if one_patient else shared:
+    for name in structures:
         template_points = template.structures[name]
         target_points = target.structures[name]
         heights = [shape[_TOP, 2] - shape[_BOTTOM, 2] for shape in (template_points, target_points)]
@@ -170,7 +170,10 @@ def _shared(
             truth.append(target_points)
             sides.append(np.full(len(template_points), side[0]))
             kinds.append(_ROWS)
-    template_ras, target_ras, side, group = map(np.concatenate, (points, truth, sides, kinds))
+    template_ras = np.concatenate(points)
+    target_ras = np.concatenate(truth)
+    side = np.concatenate(sides)
+    group = np.concatenate(kinds)
     used = (
         (side != 0)
         & np.isin(group, list(groups))
@@ -214,11 +217,7 @@ def bent_trials(
         except VolumeError as error:
             skip(str(error))
             continue
-        index = whole.body_index.numpy()
-        cells = index[rng.integers(len(index), size=_BENT_POINTS)] + rng.uniform(
-            -0.5, 0.5, (_BENT_POINTS, 3)
-        )
-        truth = transform_points(whole.cell_to_ras, cells)
+        truth = random_points(whole, _BENT_POINTS, rng)
         truth = truth[copy.volume.contains(truth)]
         points = copy.to_original(truth)
         in_field = volume.contains(points)
@@ -244,7 +243,14 @@ def bent_trials(
         yield Trial(template, points[clear], part, cut_truth, whole=False, groups=landmarks)
 
 
-def phantom_trials(seeds: Iterable[int], embed: Embed, groups: Collection[str]) -> Iterator[Trial]:
+def random_points(embedding: EmbeddingMap, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Return random points (count, 3), RAS mm, in the body cells of a map."""
+    body = embedding.body_index.numpy()
+    cells = body[rng.integers(len(body), size=count)] + rng.uniform(-0.5, 0.5, (count, 3))
+    return transform_points(embedding.cell_to_ras, cells)
+
+
+def phantom_trials(seeds: Sequence[int], embed: Embed, groups: Collection[str]) -> Iterator[Trial]:
     """Yield trials that match each synthetic patient with every scan of the next patient, and the last with the first.
 
     Args:
@@ -252,32 +258,27 @@ def phantom_trials(seeds: Iterable[int], embed: Embed, groups: Collection[str]) 
         embed: makes the maps.
         groups: the groups of points that are tried, of `label_names.GROUPS`.
     """
-    seeds = list(seeds)
+    if not seeds:
+        return
     rng = np.random.default_rng(0)
-    first_views = template_views = phantom_views(seeds[0]) if seeds else {}
-    # None stands for the first patient, whose scans are still in memory; without any seed, the list is empty
-    for seed in [*seeds[1:], None][: len(seeds)]:
-        target_views = first_views if seed is None else phantom_views(seed)
-        template, whole = (
-            _phantom_case(views["whole"]) for views in (template_views, target_views)
-        )
-        template_map = embed(template_views["whole"].volume)
+    first_views = template_views = phantom_views(seeds[0])
+    for number in range(1, len(seeds) + 1):
+        is_last = number == len(seeds)
+        target_views = first_views if is_last else phantom_views(seeds[number])
+        template_scan = template_views["whole"].volume
+        template_map = embed(template_scan)
+        template = _phantom_case(template_views["whole"])
+        target = _phantom_case(target_views["whole"])
         for view, phantom in target_views.items():
+            is_whole = view == "whole"
             low, high = phantom.volume.bounds_ras[:, 2]
-            points, truth, kinds = _shared(
-                template, whole, None if view == "whole" else (low, high), groups
-            )
-            chosen = np.flatnonzero(template_views["whole"].volume.contains(points))
+            cut = None if is_whole else (low, high)
+            points, truth, kinds = _shared(template, target, cut, groups)
+            chosen = np.flatnonzero(template_scan.contains(points))
             chosen = np.sort(rng.permutation(chosen)[:_PHANTOM_POINTS])
             kinds = tuple(kinds[n] for n in chosen)
-            yield Trial(
-                template_map,
-                points[chosen],
-                embed(phantom.volume),
-                truth[chosen],
-                view == "whole",
-                kinds,
-            )
+            target_map = embed(phantom.volume)
+            yield Trial(template_map, points[chosen], target_map, truth[chosen], is_whole, kinds)
         template_views = target_views
 
 

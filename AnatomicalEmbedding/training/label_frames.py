@@ -33,9 +33,11 @@ _BONES = ("vertebrae_", "rib_", "sacrum")
 _SCALE_PRIOR_MM2 = 1e4  # spread of organs that counts for the scale 1; by hand
 _SIGMA_MM = 35.0  # range over which places move together; by hand, not tuned
 # noise variance at a structure's points; the field has variance 1
-_CENTRE_NOISE, _EXTREME_NOISE = 0.03, 0.2
+_CENTRE_NOISE = 0.03
+_EXTREME_NOISE = 0.2
 _LEAST_SLOPE = 0.25  # least slope of the body map along each axis, relative to its scale; below 0 the map would fold
-_WALL_EVERY_MM, _WALL_POINTS = 40.0, 12
+_WALL_EVERY_MM = 40.0
+_WALL_POINTS = 12
 # at this variance of the points, the data and the prior (scale 1) have equal weight
 _FRAME_PRIOR_MM2 = 3600.0
 _EXTREME_WEIGHT = 0.3  # extreme points are less reliable than centres
@@ -117,44 +119,42 @@ def place(
     usable = {name for name in names if name in canonical or count[name] >= _SHARED_BY}
     frames: dict[str, FrameGuess] = {}
     mean = canonical if first_mean is None else first_mean
-
-    def rich_maps(names: Container[str]) -> dict[str, Points]:
-        """Return the structures in `names` of each label map with at least FEWEST_STRUCTURES of these structures."""
-        chosen = {label_map: _among(points, names) for label_map, points in structures.items()}
-        return {
-            label_map: points
-            for label_map, points in chosen.items()
-            if len(points) >= FEWEST_STRUCTURES
-        }
-
     # generalised Procrustes analysis: the label maps are fitted to the mean shape, and the mean of the fitted maps
     # becomes the new mean shape; structures that vary much are left out
     for _ in range(_ROUNDS):
-        map_points = rich_maps(usable & mean.keys())
+        map_points = _rich_maps(structures, usable & mean.keys())
         if not map_points:
             raise AnatomicalEmbeddingError(
                 f"no label map shows {FEWEST_STRUCTURES} or more complete structures; give other label maps."
             )
         frames = {label_map: fit_frame(points, mean) for label_map, points in map_points.items()}
-        body_mm = _in_body(
-            {label_map: _among(structures[label_map], usable) for label_map in frames}, frames
-        )
-        means = {name: places.mean(axis=0) for name, places in body_mm.items()}
-        mean = _symmetric(_fit_to_canonical(means, count), count)
-        spread_mm = {
-            name: np.sqrt(places[:, 0].var(axis=0).sum()) for name, places in body_mm.items()
-        }
-        usable = {name for name, spread in spread_mm.items() if spread <= MOST_SPREAD_MM}
-        mean = _among(mean, usable)
+        fitted = {label_map: _among(structures[label_map], usable) for label_map in frames}
+        means = {}
+        usable = set()
+        for name, places_mm in _in_body(fitted, frames).items():
+            means[name] = places_mm.mean(axis=0)
+            if np.sqrt(places_mm[:, 0].var(axis=0).sum()) <= MOST_SPREAD_MM:
+                usable.add(name)
+        mean = _among(_symmetric(_fit_to_canonical(means, count), count), usable)
     maps = {}
-    for label_map, points in rich_maps(mean).items():
+    for label_map, points in _rich_maps(structures, mean).items():
         if label_map in frames:
             maps[label_map] = _body_map(points, mean, fit_frame(points, mean), count)
     shared = _among(canonical, mean)
     ours = {name: mean[name] for name in shared}
-    return Placement(
-        maps, _body_map(ours, shared, STILL, count), _body_map(shared, ours, STILL, count), mean
-    )
+    to_canonical = _body_map(ours, shared, STILL, count)
+    from_canonical = _body_map(shared, ours, STILL, count)
+    return Placement(maps, to_canonical, from_canonical, mean)
+
+
+def _rich_maps(structures: Mapping[str, Points], names: Container[str]) -> dict[str, Points]:
+    """Return the structures in `names` of each label map with at least FEWEST_STRUCTURES of these structures."""
+    rich = {}
+    for label_map, points in structures.items():
+        chosen = _among(points, names)
+        if len(chosen) >= FEWEST_STRUCTURES:
+            rich[label_map] = chosen
+    return rich
 
 
 def _among(points: Points, names: Container[str]) -> Points:
@@ -192,10 +192,13 @@ def _fit_to_canonical(mean: Points, count: Mapping[str, int]) -> Points:
     canonical = canonical_structures()
     shared = [name for name in mean if name in canonical and not name.startswith(_BONES)]
     weight = np.sqrt([count[name] for name in shared])[:, None]
-    ours, theirs = (np.array([shape[name][0] for name in shared]) for shape in (mean, canonical))
-    centre, goal = ((weight * p).sum(0) / weight.sum() for p in (ours, theirs))
-    spread_mm2 = (weight * (ours - centre) ** 2).sum(0) + _SCALE_PRIOR_MM2
-    scale = ((weight * (ours - centre) * (theirs - goal)).sum(0) + _SCALE_PRIOR_MM2) / spread_mm2
+    ours = np.array([mean[name][0] for name in shared])
+    theirs = np.array([canonical[name][0] for name in shared])
+    centre = (weight * ours).sum(0) / weight.sum()
+    goal = (weight * theirs).sum(0) / weight.sum()
+    variance = (weight * (ours - centre) ** 2).sum(0)
+    covariance = (weight * (ours - centre) * (theirs - goal)).sum(0)
+    scale = (covariance + _SCALE_PRIOR_MM2) / (variance + _SCALE_PRIOR_MM2)
     return {name: (p - centre) * scale + goal for name, p in mean.items()}
 
 
@@ -262,7 +265,8 @@ def _least_slope(body_map: BodyMap) -> float:
     slopes = []
     for axis in range(3):
         step = np.eye(3)[axis] * 4.0
-        ahead, behind = (body_map.to_body(lattice + s)[:, axis] for s in (step, -step))
+        ahead = body_map.to_body(lattice + step)[:, axis]
+        behind = body_map.to_body(lattice - step)[:, axis]
         slopes.append((ahead - behind).min() / 8.0 / body_map.frame.scale[axis])
     return float(min(slopes))
 

@@ -131,11 +131,10 @@ def make_label_image(body: LabelledBody, placement: Placement, seed: int) -> Lab
     def to_body(points_ras: np.ndarray) -> np.ndarray:
         return fat.apply(body_map.to_body(points_ras))
 
-    anatomy = canonical_anatomy(False)
-
     def to_canonical(points_ras: np.ndarray) -> np.ndarray:
         return placement.to_canonical.to_body(to_body(points_ras))
 
+    anatomy = canonical_anatomy(False)
     slices = np.arange(len(body.labels), dtype=float)
     index = BodyIndex(to_canonical, body.grid, anatomy).at(slices)
     tissue = anatomy.nearest(anatomy.tissue, index)
@@ -145,9 +144,8 @@ def make_label_image(body: LabelledBody, placement: Placement, seed: int) -> Lab
     if rng.random() < _ORAL_CONTRAST:
         for name in ("stomach_fluid", "gut_fluid"):
             hu_of_tissue[TISSUE_ID[name]] = rng.uniform(*_ORAL_HU)
-    values = hu_of_tissue[tissue] + texture(
-        tissue, [int(rng.integers(TEXTURE_SIZE)) for _ in range(3)]
-    )
+    corner = [int(rng.integers(TEXTURE_SIZE)) for _ in range(3)]
+    values = hu_of_tissue[tissue] + texture(tissue, corner)
     voxels = torch.from_numpy(values.astype(np.float32))[None, None]
     for axis in range(3):
         if body.grid.spacing[2 - axis] < 3.5:  # thicker slices are blurred enough by averaging
@@ -200,17 +198,22 @@ def _draw_tissue(
     labels = body.labels
     # voxels of a structure that share a face with another label
     shell = sitk.GetArrayFromImage(sitk.LabelContour(sitk.GetImageFromArray(labels))) > 0
-    inside, outside, emptied = (np.zeros(len(body.names), np.uint8) for _ in range(3))
+    # tissues of each structure: inside, in its outer layer, and where the label map lacks it
+    inside = np.zeros(len(body.names), np.uint8)
+    outside = np.zeros_like(inside)
+    emptied = np.zeros_like(inside)
     for number, name in enumerate(body.names[1:], 1):
         within, around = tissue_of(name)
-        inside[number], outside[number] = TISSUE_ID[within], TISSUE_ID[around]
+        inside[number] = TISSUE_ID[within]
+        outside[number] = TISSUE_ID[around]
         bony = around == _BONE or within in ("muscle", "cartilage")
         emptied[number] = TISSUE_ID["muscle" if bony else "visceral_fat"]
     drawn = np.where((labels == 0) & (canonical_labels > 0), emptied[canonical_labels], tissue)
     # where both bodies show the same organ, the canonical tissue stays, because it shows parts such as vessels
     solid = ~np.isin(np.array(body.names), _FILLED) & (outside == inside)
-    keeps = (labels > 0) & (canonical_labels == labels) & solid[labels]
-    drawn = np.where((labels > 0) & ~keeps, np.where(shell, outside[labels], inside[labels]), drawn)
+    is_kept = (canonical_labels == labels) & solid[labels]
+    own_tissue = np.where(shell, outside[labels], inside[labels])
+    drawn = np.where((labels > 0) & ~is_kept, own_tissue, drawn)
     for number, name in enumerate(body.names):
         where = (labels == number) & ~shell
         # gas is at the front, because the patient lies on the back
@@ -251,9 +254,8 @@ def prepare_label_images(
         for seed in range(images_per_map):
             path = destination / f"labels_{body.name}_{seed}.safetensors"
             if not path.exists():
-                prepare_label_image(
-                    body, make_label_image(body, placement, seed), path.stem, spacing_mm
-                ).save(path)
+                image = make_label_image(body, placement, seed)
+                prepare_label_image(body, image, path.stem, spacing_mm).save(path)
                 report(f"prepared {path.stem}")
             paths.append(path)
     return paths

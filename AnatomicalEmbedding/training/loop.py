@@ -182,44 +182,35 @@ class TrainingLoop:
 
         Raises AnatomicalEmbeddingError if the loss is not a number or the disk is full.
         """
+        limit = math.inf if minutes is None else minutes
         begun = saved = time.monotonic()
         before = self.minutes
         first = self.step
+        is_last = self.step >= self.steps or (self.step > 0 and self.minutes >= limit)
         with nullcontext() if folder is None else StepLog(folder, self.step) as log:
-            while self.step < self.steps and (
-                self.step == 0 or minutes is None or self.minutes < minutes
-            ):
+            while not is_last:
                 loss = self.update(loss_of)
                 now = time.monotonic()
                 self.minutes = before + (now - begun) / 60
                 if log is not None:
                     log.write(self.step, loss, self.optimiser.param_groups[0]["lr"], self.minutes)
                 if progress is not None:
-                    progress(
-                        Progress(
-                            self.step,
-                            self.steps,
-                            self.mean_loss,
-                            (now - begun) / (self.step - first),
-                        )
-                    )
-                stop = cancelled is not None and cancelled()
-                last = self.step == self.steps or (minutes is not None and self.minutes >= minutes)
-                if after_step is not None and not stop:
-                    after_step(log, last)
-                if folder is not None and (
-                    stop or last or (now - saved) / 60 > _CHECKPOINT_MINUTES
-                ):
+                    step_s = (now - begun) / (self.step - first)
+                    progress(Progress(self.step, self.steps, self.mean_loss, step_s))
+                is_stopped = cancelled is not None and cancelled()
+                is_last = self.step == self.steps or self.minutes >= limit
+                if after_step is not None and not is_stopped:
+                    after_step(log, is_last)
+                is_due = is_stopped or is_last or (now - saved) / 60 > _CHECKPOINT_MINUTES
+                if folder is not None and is_due:
                     self.save(folder / CHECKPOINT)
                     log.file.flush()
                     saved = now
-                if stop:
+                if is_stopped:
                     where = "training: " if folder is None else f"{folder}: "
                     raise CancelledError(
                         f"{where}stopped at step {self.step}; run the same command to continue."
                     )
-                if last:
-                    return
 
     def _stored(self) -> dict[str, Any]:
         """Return what a checkpoint stores with its `state_dict`: networks, averaged weights and optimiser, by name."""

@@ -51,14 +51,9 @@ def train_mirror_networks(
 
 def write_mirror_network(network: MirrorNetwork, path: Path) -> None:
     """Write a file like Resources/Orientation/ct.safetensors. Raises WeightsError if this is not possible."""
-    metadata = {
-        "format_version": FORMAT_VERSION,
-        "widths": _WIDTHS,
-        "members": len(network.members),
-    }
-    write_tensor_file(
-        path, network.state_dict(), {METADATA_KEY: json.dumps(metadata)}, WeightsError
-    )
+    members = len(network.members)
+    facts = {"format_version": FORMAT_VERSION, "widths": _WIDTHS, "members": members}
+    write_tensor_file(path, network.state_dict(), {METADATA_KEY: json.dumps(facts)}, WeightsError)
 
 
 def _train_member(

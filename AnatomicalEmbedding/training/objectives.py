@@ -19,7 +19,8 @@ from .sampler import BatchSampler, CoordinateBatch, CoordinateSampler, ViewBatch
 from .scans import PreparedScan
 
 # Largest offset of a negative from the anchor, local cells (i, j, k): for half of the negatives, for the other half.
-_NEAR_CELLS, _FAR_CELLS = (3, 3, 3), (10, 10, 8)
+_NEAR_CELLS = (3, 3, 3)
+_FAR_CELLS = (10, 10, 8)
 
 
 def info_nce(
@@ -33,9 +34,8 @@ def info_nce(
         temperature: t.
     """
     similarity = (anchor * positive).sum(1, keepdim=True)
-    return -F.log_softmax(torch.cat([similarity, negatives], dim=1) / temperature, dim=1)[
-        :, 0
-    ].mean()
+    logits = torch.cat([similarity, negatives], dim=1) / temperature
+    return -F.log_softmax(logits, dim=1)[:, 0].mean()
 
 
 def near_loss(
@@ -57,16 +57,20 @@ def near_loss(
     views = features.local.unbind()
     losses = []
     for pair in range(pairs):
-        maps = views[pair], views[pairs + pair]
-        positions = batch.position_mm[pair], batch.position_mm[pairs + pair]
-        cells = batch.first_cells[pair], batch.second_cells[pair]
-        anchor, positive = (read_cells(m, c) for m, c in zip(maps, cells, strict=True))
-        place = read_cells(positions[0], cells[0], unit=False)  # (p, 3) mm
+        cells = batch.first_cells[pair]
+        second_cells = batch.second_cells[pair]
+        first = views[pair]
+        second = views[pairs + pair]
+        first_mm = batch.position_mm[pair]
+        second_mm = batch.position_mm[pairs + pair]
+        anchor = read_cells(first, cells)
+        positive = read_cells(second, second_cells)
+        place = read_cells(first_mm, cells, unit=False)  # (p, 3) mm
         # each descriptor of the one view is compared with its partner in the other view
         for query, partner in ((anchor, positive), (positive, anchor)):
             negatives = [
-                _similar_nearby(query, place, c, m, p, spec, generator)
-                for m, p, c in zip(maps, positions, cells, strict=True)
+                _similar_nearby(query, place, cells, first, first_mm, spec, generator),
+                _similar_nearby(query, place, second_cells, second, second_mm, spec, generator),
             ]
             losses.append(info_nce(query, partner, torch.cat(negatives, dim=1), spec.temperature))
     return torch.stack(losses).mean()
@@ -204,12 +208,11 @@ def _hybrid(network: EmbeddingNetwork, batch: ViewBatch, context: LossContext) -
     recipe = context.recipe
     with context.precision:
         features = network(batch.image)
-    contrast = recipe.loss.descriptor_weight * near_loss(
-        features, batch, recipe.loss, context.generator
-    )
+    contrast = near_loss(features, batch, recipe.loss, context.generator)
+    loss = recipe.loss.descriptor_weight * contrast
     if recipe.optimiser.descriptors_only:
-        return contrast
-    loss = contrast + _in_frame(features, context.frames, batch, recipe)
+        return loss
+    loss = loss + _in_frame(features, context.frames, batch, recipe)
     if features.organs is not None:
         loss = loss + recipe.loss.organ_weight * _of_organs(features.organs, batch)
     return loss
@@ -229,16 +232,13 @@ def _in_frame(
 
 def _of_organs(logits: torch.Tensor, batch: ViewBatch) -> torch.Tensor:
     """Return the mean organ loss of all crops in the batch that have organ labels; 0 if no crop has organ labels."""
-    labelled = [n for n in range(len(logits)) if batch.labelled[n].any()]
-    losses = [
-        organ_loss(
-            logits[n].float(),
-            share_of_cells(batch.labels[n], logits.shape[1], STRIDE // LOCAL_STRIDE),
-            batch.inside[n].float(),
-            (1 + torch.nonzero(batch.labelled[n]).flatten()).tolist(),
-        )
-        for n in labelled
-    ]
+    losses = []
+    for n in range(len(logits)):
+        if batch.labelled[n].any():
+            share = share_of_cells(batch.labels[n], logits.shape[1], STRIDE // LOCAL_STRIDE)
+            body = batch.inside[n].float()
+            classes = (1 + torch.nonzero(batch.labelled[n]).flatten()).tolist()
+            losses.append(organ_loss(logits[n].float(), share, body, classes))
     return torch.stack(losses).mean() if losses else logits.sum() * 0.0
 
 

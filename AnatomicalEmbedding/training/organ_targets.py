@@ -29,11 +29,10 @@ def follow_organs(scans: Sequence[PreparedScan]) -> list[PreparedScan]:
     A scan whose labels show fewer than FEWEST_STRUCTURES usable structures keeps its body coordinates. Phantoms follow
     the mean of the patients, but do not change it. If no scan of a patient shows enough structures, nothing changes.
     """
-    scan_points = {
-        scan.name: organ_points(scan)
-        for scan in scans
-        if scan.labels is not None and scan.origin != "phantom"
-    }
+    scan_points = {}
+    for scan in scans:
+        if scan.labels is not None and scan.origin != "phantom":
+            scan_points[scan.name] = organ_points(scan)
     if not any(len(points) >= FEWEST_STRUCTURES for points in scan_points.values()):
         return list(scans)
     patients = {scan.name: scan.patient for scan in scans}
@@ -43,10 +42,13 @@ def follow_organs(scans: Sequence[PreparedScan]) -> list[PreparedScan]:
         showing = {patients[scan] for scan, points in parts.items() if name in points}
         count[name] = len(showing)
     placement = place(parts, count, mean)
-    maps = placement.maps | {
-        scan.name: placement.from_canonical for scan in scans if scan.origin == "phantom"
-    }
-    return [_moved(scan, maps[scan.name]) if scan.name in maps else scan for scan in scans]
+    followed = []
+    for scan in scans:
+        body_map = placement.maps.get(scan.name)
+        if scan.origin == "phantom":
+            body_map = placement.from_canonical
+        followed.append(scan if body_map is None else _moved(scan, body_map))
+    return followed
 
 
 def _split_by_place(scan_points: Mapping[str, Points]) -> tuple[dict[str, Points], Points]:
@@ -64,20 +66,25 @@ def _split_by_place(scan_points: Mapping[str, Points]) -> tuple[dict[str, Points
         }
         whole = len(ungrouped)
         while ungrouped:
-            # close: (n, n) bool, which scans draw the structure to equal extents. The largest group is taken away.
             points = np.array(list(ungrouped.values()))
-            ends = points[:, _ENDS]
-            close = np.linalg.norm(ends[:, None] - ends, axis=-1).max(axis=-1) < _SAME_MM
-            members = close[close.sum(axis=1).argmax()]
+            members = _largest_group(points)
             if len(ungrouped) == whole and points[:, 0].std(axis=0).max() < MOST_SPREAD_MM:
                 members[:] = True
             if members.sum() * _LEAST_PART < whole:
                 break
             name = structure if members.sum() == whole else f"{structure} {len(medians)}"
             medians[name] = np.median(points[members], axis=0)
-            for scan in [scan for scan, member in zip(ungrouped, members, strict=True) if member]:
-                parts[scan][name] = ungrouped.pop(scan)
+            for scan, is_member in zip(list(ungrouped), members, strict=True):
+                if is_member:
+                    parts[scan][name] = ungrouped.pop(scan)
     return parts, medians
+
+
+def _largest_group(points: np.ndarray) -> np.ndarray:
+    """Return (n,) bool: the largest group of scans that draw a structure to equal extents. points: (n, 7, 3) mm."""
+    ends = points[:, _ENDS]
+    close = np.linalg.norm(ends[:, None] - ends, axis=-1).max(axis=-1) < _SAME_MM
+    return close[close.sum(axis=1).argmax()]
 
 
 def organ_points(scan: PreparedScan) -> Points:

@@ -27,7 +27,8 @@ _NEAR_CELLS = 2  # structures within this distance are neighbours; by hand
 _OPPOSED = 0.3  # the cosine between the codes of neighbours is moved towards minus this value
 _LEAST_WEIGHT = 0.02  # weight of two organs that are never near each other; not 0, as matching also compares them
 _ELSEWHERE_WEIGHT = 0.3  # least weight of "everything else", which is next to every organ
-_STEPS, _RATE = 500, 0.05
+_STEPS = 500
+_RATE = 0.05
 
 
 def share_of_cells(labels: torch.Tensor, classes: int, side: int) -> torch.Tensor:
@@ -120,10 +121,12 @@ def with_organ_knowledge(
     """Compute usual places and codes of organs from labelled scans. Returns the network, with both stored in it."""
     organs = network.spec.organs
     places: list[list[torch.Tensor]] = [[] for _ in organs]
-    contact, count = (torch.zeros(1 + len(organs), 1 + len(organs)) for _ in range(2))
+    contact = torch.zeros(1 + len(organs), 1 + len(organs))
+    count = torch.zeros_like(contact)
     for cells in labelled_cells(network, scans):
         for number in cells.labelled:
-            if (place := _place(cells, number)) is not None:
+            place = _place(cells, number)
+            if place is not None:
                 places[number - 1].append(place)
         scan_contact, scan_count = _neighbours(cells)
         contact = contact + scan_contact
@@ -139,13 +142,9 @@ def _place(cells: LabelledCells, number: int) -> torch.Tensor | None:
     """Return seven numbers about an organ: its mean body coordinate (3), the standard deviation of its body coordinates
     (3), and its volume (1), ml; None if the scan does not show the whole organ. number: index of the organ."""
     weight = cells.share[number]
-    layers = torch.nonzero(weight.flatten(1).any(1)).flatten()
-    body = torch.nonzero(cells.body.flatten(1).any(1)).flatten()
-    if (
-        not len(layers)
-        or layers[0] < body[0] + _MARGIN_CELLS
-        or layers[-1] > body[-1] - _MARGIN_CELLS
-    ):
+    layers = torch.nonzero(weight.flatten(1).any(1)).flatten().tolist()
+    body = torch.nonzero(cells.body.flatten(1).any(1)).flatten().tolist()
+    if not layers or min(layers[0] - body[0], body[-1] - layers[-1]) < _MARGIN_CELLS:
         return None
     total = weight.sum()
     mean = (cells.coordinate * weight).sum((1, 2, 3)) / total
@@ -163,12 +162,13 @@ def usual_places(rows: Sequence[Sequence[torch.Tensor]], organs: Sequence[str]) 
     """
     places = torch.zeros(len(organs), 7)
     for number, organ_rows in enumerate(rows):
-        if len(organ_rows) >= _FEWEST_PATIENTS:
-            table = torch.stack(list(organ_rows))
-            median = table.median(0).values
-            spread = _NORMAL * (table - median).abs().median(0).values[:3]
-            if spread.max() <= _MOST_SPREAD:
-                places[number] = median
+        if len(organ_rows) < _FEWEST_PATIENTS:
+            continue
+        table = torch.stack(list(organ_rows))
+        median = table.median(0).values
+        spread = _NORMAL * (table - median).abs().median(0).values[:3]
+        if spread.max() <= _MOST_SPREAD:
+            places[number] = median
     without = {name for name, row in zip(organs, places, strict=True) if not row.any()}
     for number, name in enumerate(organs):
         if other_side(name) in without:
@@ -206,13 +206,13 @@ def organ_codes(contact: torch.Tensor, channels: int) -> torch.Tensor:
     weight[0] = weight[0].clamp_min(_ELSEWHERE_WEIGHT)
     weight[:, 0] = weight[0]
     weight.fill_diagonal_(0)
-    codes = torch.randn(
-        len(contact), channels, generator=torch.Generator().manual_seed(0)
-    ).requires_grad_()
+    generator = torch.Generator().manual_seed(0)
+    codes = torch.randn(len(contact), channels, generator=generator).requires_grad_()
     optimiser = torch.optim.Adam([codes], _RATE)
     for _ in range(_STEPS):
         unit = F.normalize(codes, dim=1)
-        loss = (weight * ((unit @ unit.T).clamp_min(-_OPPOSED) + _OPPOSED).square()).sum()
+        cosines = unit @ unit.T
+        loss = (weight * (cosines.clamp_min(-_OPPOSED) + _OPPOSED).square()).sum()
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()

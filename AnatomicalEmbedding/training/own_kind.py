@@ -1,7 +1,5 @@
 """Trains weights of the kind "any" on a folder of scans of one kind, without labels."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path

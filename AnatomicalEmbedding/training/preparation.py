@@ -48,9 +48,8 @@ def align_scan(scan: PreparedScan, embedding: EmbeddingMap) -> PreparedScan:
     affine, weight = robust_affine(ras, body)
     nodes = scan.field_nodes_ras()
     residual = body - apply_affine(affine, ras)
-    field = apply_affine(affine, nodes.reshape(-1, 3)).reshape(nodes.shape) + _smooth(
-        embedding, residual, weight, nodes
-    )
+    field = apply_affine(affine, nodes.reshape(-1, 3)).reshape(nodes.shape)
+    field = field + _smooth(embedding, residual, weight, nodes)
     # a line along each axis, for programs that need no field
     scale, shift = np.transpose(
         [np.polyfit(ras[:, a], body[:, a], 1, w=np.sqrt(weight)) for a in range(3)]
@@ -73,10 +72,9 @@ def _smooth(
     # along: weights (nodes, cells) of a Gaussian, for each axis. Residuals and weights are summed together.
     along = []
     for axis, line in enumerate((nodes[0, 0, :, 0], nodes[0, :, 0, 1], nodes[:, 0, 0, 2])):
-        cell_mm = embedding.cell_to_ras[axis, 3] + embedding.cell_mm[axis] * np.arange(
-            embedding.body.shape[2 - axis]
-        )
-        along.append(np.exp(-((line[:, None] - cell_mm) ** 2) / (2 * _SIGMA_MM**2)))
+        index = np.arange(embedding.body.shape[2 - axis])
+        cell_ras = embedding.cell_to_ras[axis, 3] + embedding.cell_mm[axis] * index
+        along.append(np.exp(-((line[:, None] - cell_ras) ** 2) / (2 * _SIGMA_MM**2)))
     summed = np.einsum("xi,yj,zk,kjic->zyxc", *along, grid, optimize=True)
     return summed[..., :3] / (summed[..., 3:] + _PRIOR_CELLS)
 
@@ -150,15 +148,7 @@ def prepare_set(
         # left by a killed process
         for half_written in destination.glob(TEMPORARY.format(name="*.safetensors")):
             half_written.unlink(missing_ok=True)
-    rows = [
-        (o.name, o.source.path, o.source.series, "yes" if o.prepared else "no", o.reason)
-        for o in outcomes
-    ]
-    with (
-        atomic_path(destination / REPORT) as temporary,
-        temporary.open("w", newline="", encoding="utf-8") as file,
-    ):
-        csv.writer(file).writerows([("name", "path", "series", "used", "reason"), *rows])
+    _write_report(outcomes, destination / REPORT)
     prepared = [outcome.prepared for outcome in outcomes if outcome.prepared is not None]
     if not prepared:
         where = ", ".join(map(str, folders))
@@ -168,13 +158,25 @@ def prepare_set(
     return prepared
 
 
+def _write_report(outcomes: Sequence[Outcome], path: Path) -> None:
+    """Write a table of all scans, and why some were left out."""
+    rows = [("name", "path", "series", "used", "reason")]
+    for outcome in outcomes:
+        used = "no" if outcome.prepared is None else "yes"
+        source = outcome.source
+        rows.append((outcome.name, source.path, source.series, used, outcome.reason))
+    with (
+        atomic_path(path) as temporary,
+        temporary.open("w", newline="", encoding="utf-8") as file,
+    ):
+        csv.writer(file).writerows(rows)
+
+
 def _same_scan(first: Outcome, second: Outcome) -> bool:
     """Return whether the thumbnails of two scans are equal up to rounding, as for one scan stored in two formats."""
-    if (
-        first.prepared is None
-        or second.prepared is None
-        or first.thumbnail.shape != second.thumbnail.shape
-    ):
+    if first.prepared is None or second.prepared is None:
+        return False
+    if first.thumbnail.shape != second.thumbnail.shape:
         return False
     return bool((first.thumbnail - second.thumbnail).abs().max() < _SAME_HU)
 
@@ -234,26 +236,7 @@ def _prepare(
             scan = PreparedScan.load(target)
         else:
             readings = {} if levels is None else levels.of(name)
-            if not readings and model is None:
-                raise VolumeError(
-                    f"{source.label}: has no level reading; add a reading to the level table, or use --place-with."
-                )
-            volume = source.read()
-            # `model` and `align` are often the same weights
-            map_of = cache(lambda name: _model(name).embed(volume))
-            scan = replace(
-                prepare_volume(volume, readings or frame_from_map(map_of(model)), spacing_mm),
-                name=name,
-            )
-            case = load_case(Path(source.path)) if source.alone else None
-            if case is not None and case.labels is not None:
-                scan = with_labels(scan, case.label_map)
-            if align is not None:
-                try:
-                    scan = align_scan(scan, map_of(align))
-                except VolumeError:
-                    if not readings:
-                        raise
+            scan = _prepared_scan(named, readings, spacing_mm, model, align)
             scan.save(target)
     except AnatomicalEmbeddingError as error:
         return Outcome(name, source, None, reason=str(error))
@@ -261,9 +244,45 @@ def _prepare(
     except (MemoryError, RuntimeError, OSError) as error:
         reason = f"{source.label}: cannot be prepared ({type(error).__name__}: {error})."
         return Outcome(name, source, None, reason=reason)
-    return Outcome(
-        name, source, target, F.avg_pool3d(scan.hu[None].float(), _THUMBNAIL, ceil_mode=True)[0]
-    )
+    thumbnail = F.avg_pool3d(scan.hu[None].float(), _THUMBNAIL, ceil_mode=True)[0]
+    return Outcome(name, source, target, thumbnail)
+
+
+def _prepared_scan(
+    named: _Scan,
+    readings: dict[float, float],
+    spacing_mm: Spacing,
+    model: str | None,
+    align: str | None,
+) -> PreparedScan:
+    """Read a scan and prepare it, with its labels if it has some.
+
+    Args:
+        named: name and source of the scan.
+        readings: body height mm -> RAS z mm; empty without level readings.
+        spacing_mm, model, align: as for `prepare_set`.
+    """
+    name, source = named
+    if not readings and model is None:
+        raise VolumeError(
+            f"{source.label}: has no level reading; add a reading to the level table, or use --place-with."
+        )
+    volume = source.read()
+    # `model` and `align` are often the same weights
+    map_of = cache(lambda weights: _model(weights).embed(volume))
+    frame = readings or frame_from_map(map_of(model))
+    scan = replace(prepare_volume(volume, frame, spacing_mm), name=name)
+    case = load_case(Path(source.path)) if source.alone else None
+    if case is not None and case.labels is not None:
+        scan = with_labels(scan, case.label_map)
+    if align is None:
+        return scan
+    try:
+        return align_scan(scan, map_of(align))
+    except VolumeError:
+        if readings:
+            return scan
+        raise
 
 
 @cache

@@ -153,9 +153,9 @@ def load_recipe(
         raise AnatomicalEmbeddingError(
             f"{path}: is not a valid recipe ({error}); correct the file."
         ) from None
-    settings = [
-        f"{name}.{field.name}" for name, kind in _SECTIONS.items() for field in fields(kind)
-    ]
+    settings = []
+    for section, kind in _SECTIONS.items():
+        settings += [f"{section}.{setting.name}" for setting in fields(kind)]
     for key, value in (overrides or {}).items():
         section, _, entry = key.partition(".")
         if key not in settings:
@@ -178,7 +178,8 @@ def recipe_from_dict(
 
     Raises AnatomicalEmbeddingError if entries are unknown, missing or inconsistent.
     """
-    if unknown := set(values) - set(_SECTIONS) - {"name", "objective"}:
+    unknown = values.keys() - _SECTIONS.keys() - {"name", "objective"}
+    if unknown:
         raise AnatomicalEmbeddingError(f"{source}: the entry {min(unknown)} is unknown; remove it.")
     sections: dict[str, Any] = {}
     for section, kind in _SECTIONS.items():
@@ -187,7 +188,8 @@ def recipe_from_dict(
             raise AnatomicalEmbeddingError(
                 f"{source}: {section} is not a section; write [{section}] and its entries."
             )
-        if unknown := set(entries) - {f.name for f in fields(kind)}:
+        unknown = entries.keys() - {setting.name for setting in fields(kind)}
+        if unknown:
             raise AnatomicalEmbeddingError(
                 f"{source}: the entry {section}.{min(unknown)} is unknown; remove it."
             )
@@ -212,19 +214,13 @@ def recipe_from_dict(
             f"{source}: name or objective is not a text in quotes; write both in quotes."
         )
     recipe = Recipe(name, objective, **sections)
-    conditions = [_CONDITIONS[condition] for condition in objectives.get(objective, ())]
-    rules = [
-        (
-            objective in objectives,
-            "objective must be one of " + ", ".join(f'"{allowed}"' for allowed in objectives),
-        ),
-        (
-            recipe.optimiser.algorithm in ALGORITHMS,
-            'optimiser.algorithm must be "adamw" or "radam"',
-        ),
-        *((test(recipe), f'objective "{objective}" {message}') for test, message in conditions),
-    ]
-    for fits, rule in rules:
-        if not fits:
-            raise AnatomicalEmbeddingError(f"{source}: {rule}.")
+    if objective not in objectives:
+        allowed = ", ".join(f'"{name}"' for name in objectives)
+        raise AnatomicalEmbeddingError(f"{source}: objective must be one of {allowed}.")
+    if recipe.optimiser.algorithm not in ALGORITHMS:
+        raise AnatomicalEmbeddingError(f'{source}: optimiser.algorithm must be "adamw" or "radam".')
+    for condition in objectives[objective]:
+        fits, message = _CONDITIONS[condition]
+        if not fits(recipe):
+            raise AnatomicalEmbeddingError(f'{source}: objective "{objective}" {message}.')
     return recipe

@@ -10,6 +10,7 @@ where a point of the first view lies in the second view.
 
 import signal
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -193,53 +194,56 @@ class ViewBatch:
     second_cells: torch.Tensor
 
 
+class _ViewPair(NamedTuple):
+    """Two views, results of `_view`, and the cells (p, 3) of the p points that both show.
+
+    With fewer common points than wanted, points are repeated.
+    """
+
+    first: dict[str, torch.Tensor]
+    second: dict[str, torch.Tensor]
+    first_cells: torch.Tensor
+    second_cells: torch.Tensor
+
+
 class ViewSampler(BatchSampler):
     """Makes the batches for the training objectives "descriptors" and "hybrid"."""
 
     def __getitem__(self, step: int) -> ViewBatch:
         batch = self.recipe.batch
         size = self.crop_size(step)
-        views, points = zip(
-            *(self._pair(size, self.rng(step, 1 + n)) for n in range(batch.pairs)), strict=True
+        pairs = [self._pair(size, self.rng(step, 1 + n)) for n in range(batch.pairs)]
+        views = [pair.first for pair in pairs] + [pair.second for pair in pairs]
+        stacked = {name: torch.stack([view[name] for view in views]) for name in views[0]}
+        return ViewBatch(
+            **stacked,
+            first_cells=torch.stack([pair.first_cells for pair in pairs]),
+            second_cells=torch.stack([pair.second_cells for pair in pairs]),
         )
-        first_views, second_views = zip(*views, strict=True)
-        ordered = [*first_views, *second_views]
-        stacked = {name: torch.stack([view[name] for view in ordered]) for name in ordered[0]}
-        first, second = (torch.stack(cells) for cells in zip(*points, strict=True))
-        return ViewBatch(**stacked, first_cells=first, second_cells=second)
 
-    def _pair(
-        self, size: Size, rng: np.random.Generator
-    ) -> tuple[list[dict[str, torch.Tensor]], tuple[torch.Tensor, torch.Tensor]]:
-        """Draw a pair of views that show at least _FEWEST points in common.
-
-        Returns two results of `_view`, and the cells of the points in the first and in the second view, (p, 3) each.
-        With fewer common points than wanted, points are repeated.
-        """
+    def _pair(self, size: Size, rng: np.random.Generator) -> _ViewPair:
+        """Draw a pair of views that show at least _FEWEST points in common."""
         count = self.recipe.batch.points_per_pair
         while True:
             index, voxel = self.aim(rng)
-            aims = (index, voxel), self._partner(index, voxel, rng)
+            partner, partner_voxel = self._partner(index, voxel, rng)
+            aims = (index, voxel), (partner, partner_voxel)
+            in_body = index != partner  # two scans share no RAS positions
             for _ in range(_TRIES):
-                crops = self._crops(aims, size, rng)
-                indices = [index for index, _ in aims]
-                # two scans share no RAS positions
-                in_body = indices[0] != indices[1]
-                positions = [
-                    _positions(self.scans[n], crop, in_body)
-                    for n, crop in zip(indices, crops, strict=True)
-                ]
-                first, second = positions
+                first, second = self._crops(aims, size, rng)
+                first_mm = _positions(self.scans[index], first, in_body)
+                second_mm = _positions(self.scans[partner], second, in_body)
                 cells, partner_cells = matching_cells(
-                    crops[0].hu, first, second, count * _CANDIDATES, rng
+                    first.hu, first_mm, second_mm, count * _CANDIDATES, rng
                 )
                 if len(cells) >= _FEWEST:
                     chosen = torch.arange(count) % len(cells)
-                    views = [
-                        self._view(*view, rng)
-                        for view in zip(indices, crops, positions, strict=True)
-                    ]
-                    return views, (cells[chosen], partner_cells[chosen])
+                    return _ViewPair(
+                        self._view(index, first, first_mm, rng),
+                        self._view(partner, second, second_mm, rng),
+                        cells[chosen],
+                        partner_cells[chosen],
+                    )
 
     def _partner(
         self, index: int, voxel: np.ndarray, rng: np.random.Generator
@@ -247,11 +251,14 @@ class ViewSampler(BatchSampler):
         """Return the scan number and the voxel i, j, k for the second view of a pair. The result is `index` and
         `voxel`, or sometimes, if the scan shows a phantom, the same place of the body in a scan of another phantom.
         Of a film, it is sometimes the same place in another film, because the coordinates of all films are exact."""
-        exact = self.origin == (self.origin[index] if self.planar else ORIGINS.index("phantom"))
+        exact = self.origin == ORIGINS.index("phantom")
+        if self.planar:
+            exact = self.origin == self.origin[index]
         partners = np.flatnonzero(exact & (np.arange(len(self.scans)) != index))
         if exact[index] and len(partners) and rng.random() < self.recipe.batch.cross_share:
             partner = int(rng.choice(partners))
-            if (place := counterpart(self.scans[index], voxel, self.scans[partner])) is not None:
+            place = counterpart(self.scans[index], voxel, self.scans[partner])
+            if place is not None:
                 return partner, place
         return index, voxel
 
@@ -312,9 +319,8 @@ class ViewSampler(BatchSampler):
             [name in scan.label_names for name in organs], dtype=torch.bool, device=device
         )
         if scan.labels is None or not labelled.any():
-            no_labels = torch.zeros(
-                [n // LOCAL_STRIDE for n in crop.hu.shape], dtype=torch.uint8, device=device
-            )
+            shape = [n // LOCAL_STRIDE for n in crop.hu.shape]
+            no_labels = torch.zeros(shape, dtype=torch.uint8, device=device)
             return no_labels, torch.zeros_like(labelled)
         voxel = crop.warp.voxel_ijk(LOCAL_STRIDE).round().long()
         row, inside = flat_index(voxel, scan.labels.shape)
@@ -340,11 +346,10 @@ def counterpart(
         return body_coordinates(searched, position.view(1, 1, 1, 3)).view(3).double().cpu().numpy()
 
     goal_mm = body_at(scan, voxel_ijk)
+    voxel_mm = target.spacing_mm * target.frame.scale  # in the body frame
     place = target.size_ijk / 2
     for _ in range(_ROUNDS):
-        place = place + (goal_mm - body_at(target, place)) / (
-            target.spacing_mm * target.frame.scale
-        )
+        place = place + (goal_mm - body_at(target, place)) / voxel_mm
         place = np.clip(place, 0, target.size_ijk - 1)
     i, j, k = place.round().astype(int)
     is_near = np.linalg.norm(body_at(target, place) - goal_mm) < _SAME_PLACE_MM

@@ -169,11 +169,8 @@ def prepare_phantom(phantom: Phantom, name: str, spacing_mm: Spacing) -> Prepare
         spacing_mm: spacing of the working grid, mm.
     """
     scan = replace(prepare_volume(phantom.volume, STILL, spacing_mm), name=name, origin="phantom")
-    labels = LabelMap(
-        phantom.labels,
-        phantom.volume.ijk_to_ras,
-        {n: v for v, n in phantom.label_names.items() if v},
-    )
+    values = {structure: value for value, structure in phantom.label_names.items() if value}
+    labels = LabelMap(phantom.labels, phantom.volume.ijk_to_ras, values)
     return with_exact_body(with_labels(scan, labels), phantom.to_body)
 
 
@@ -234,13 +231,12 @@ def with_labels(scan: PreparedScan, label_map: LabelMap) -> PreparedScan:
     # read slice by slice, to limit the memory
     k, j, i = scan.hu.shape
     layer = np.stack(np.meshgrid(np.arange(i), np.arange(j), [0.0]), axis=-1).reshape(-1, 3)
-    layers = [
-        renamed.at(transform_points(scan.grid_to_ras, layer + np.array((0, 0, z))))
-        for z in range(k)
-    ]
-    return replace(
-        scan, labels=torch.from_numpy(np.stack(layers).reshape(k, j, i)), label_names=tuple(numbers)
-    )
+    layers = []
+    for z in range(k):
+        points_ras = transform_points(scan.grid_to_ras, layer + np.array((0, 0, z)))
+        layers.append(renamed.at(points_ras))
+    labels = torch.from_numpy(np.stack(layers).reshape(k, j, i))
+    return replace(scan, labels=labels, label_names=tuple(numbers))
 
 
 def with_exact_body(
@@ -275,9 +271,8 @@ def prepare_phantoms(
     for seed in range(PHANTOM_SEED, PHANTOM_SEED + count):
         path = destination / f"phantom{seed}.safetensors"
         if not path.exists():
-            prepare_phantom(make_phantom(seed, spacing=SPACING_MM), path.stem, spacing_mm).save(
-                path
-            )
+            phantom = make_phantom(seed, spacing=SPACING_MM)
+            prepare_phantom(phantom, path.stem, spacing_mm).save(path)
             report(f"prepared {path.stem}")
         paths.append(path)
     return paths

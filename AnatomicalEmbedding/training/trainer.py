@@ -89,13 +89,12 @@ def train(
     frames = FrameCorrections(scans, recipe.network.unit_mm or 1.0).to(place)
     objective = objective or OBJECTIVES[recipe.objective]
     dtype = fast_dtype(place)
+    identity = [recipe.to_dict(), [scan.name for scan in scans], steps, seed]
     loop = TrainingLoop(
         network,
         recipe.optimiser,
         steps,
-        identity=json.dumps(
-            [recipe.to_dict(), [s.name for s in scans], steps, seed], sort_keys=True
-        ),
+        identity=json.dumps(identity, sort_keys=True),
         modules={"frames": (frames, recipe.optimiser.frame_learning_rate)},
     )
     loop.resume(folder / CHECKPOINT)
@@ -120,19 +119,20 @@ def train(
         batch = type(batch)(**{name: x.to(place) for name, x in vars(batch).items()})
         # like the batch, its random negatives depend on (seed, step) alone
         generator = torch.Generator().manual_seed(seed * 1_000_003 + number)
-        return objective.loss(
-            network, batch, LossContext(recipe, frames, mixed_precision(place, dtype), generator)
-        )
+        context = LossContext(recipe, frames, mixed_precision(place, dtype), generator)
+        return objective.loss(network, batch, context)
 
     def judge(log: StepLog, last: bool) -> None:
         """Validate the averaged weights after every `validate_every` steps; keep the best weights in `loop.extra`."""
-        if validate is not None and (last or loop.step % validate_every == 0):
-            judged = _on_cpu(loop.averaged)
-            errors = validate(judged)
-            log.validation(loop.step, errors)
-            if (error := score(errors)) < loop.extra.get("best_error", float("inf")):
-                best = {name: value.clone() for name, value in judged.state_dict().items()}
-                loop.extra = {"best_error": error, "best": best}
+        if validate is None or not (last or loop.step % validate_every == 0):
+            return
+        judged = _on_cpu(loop.averaged)
+        errors = validate(judged)
+        log.validation(loop.step, errors)
+        error = score(errors)
+        if error < loop.extra.get("best_error", float("inf")):
+            best = {name: value.clone() for name, value in judged.state_dict().items()}
+            loop.extra = {"best_error": error, "best": best}
 
     try:
         loop.run(
@@ -184,11 +184,9 @@ def _copy_weights(source: nn.Module, target: EmbeddingNetwork) -> None:
         unlike = target.load_state_dict(source.state_dict(), strict=False)
     except RuntimeError:
         raise AnatomicalEmbeddingError(fault) from None
-    if any(
-        key.split(".")[0] not in OPTIONAL_HEADS
-        for key in (*unlike.unexpected_keys, *unlike.missing_keys)
-    ):
-        raise AnatomicalEmbeddingError(fault)
+    for key in (*unlike.unexpected_keys, *unlike.missing_keys):
+        if key.split(".")[0] not in OPTIONAL_HEADS:
+            raise AnatomicalEmbeddingError(fault)
 
 
 @dataclass
@@ -216,9 +214,9 @@ class Validation:
         errors_mm: dict[str, list[float]] = {"phantom": self._phantom_errors(model)}
         maps = {case.id: model.embed(case.volume) for case in self._cases}
         for pair in find_pairs(self._cases):
-            answers = match(
-                maps[pair.template.id], pair.template_ras, maps[pair.target.id]
-            ).points_ras
+            template_map = maps[pair.template.id]
+            target_map = maps[pair.target.id]
+            answers = match(template_map, pair.template_ras, target_map).points_ras
             distances = np.linalg.norm(answers - pair.target_ras, axis=1)
             for kind, error in zip(pair.kinds, distances, strict=True):
                 errors_mm.setdefault(group_of(kind), []).append(float(error))

@@ -43,7 +43,8 @@ _THREE_ROUNDS = {
 }
 _THREE_ROUNDS_HOURS = 4.0  # least budget of three rounds
 # other hours: a constant, and a share of the budget; at most half of the budget
-_OTHER_HOURS, _OTHER_SHARE = 0.4, 0.1
+_OTHER_HOURS = 0.4
+_OTHER_SHARE = 0.1
 
 
 @dataclass(frozen=True)
@@ -91,9 +92,9 @@ class BuildPlan:
             budget = hours - other_hours if stage.startswith(ROUND) else other_hours
             planned[stage] = round(share * budget, 4)
         part = min(1.0, hours / FULL_HOURS)
-        numbers = {
-            name: max(_LEAST.get(name, 3), round(part * full)) for name, full in NUMBERS.items()
-        }
+        numbers = {}
+        for name, full in NUMBERS.items():
+            numbers[name] = max(_LEAST.get(name, 3), round(part * full))
         return cls(
             terms,
             recipe,
@@ -112,4 +113,5 @@ class BuildPlan:
     def hours_to_end(self, stage: str, share: float) -> float:
         """Return the planned hours to the end of the build, after a share (0 to 1) of a stage."""
         number = list(self.hours).index(stage)
-        return (1 - share) * self.hours[stage] + sum(list(self.hours.values())[number + 1 :])
+        later_hours = list(self.hours.values())[number + 1 :]
+        return (1 - share) * self.hours[stage] + sum(later_hours)

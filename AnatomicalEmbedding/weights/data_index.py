@@ -18,7 +18,9 @@ from ..errors import AnatomicalEmbeddingError
 from ..scan.image_files import display_name
 from ..structures.labelled_scans import patient_of, refuse_twins
 
-INDEX, LABEL_MAPS, HELD_OUT = "index.csv", "labelmaps*", "dev"
+INDEX = "index.csv"
+LABEL_MAPS = "labelmaps*"
+HELD_OUT = "dev"
 _COLUMNS = ("file", "licence", "collection", "source")
 # names of columns in indexes of repositories
 _SYNONYMS = {"licence": "licence_as_found", "source": "repository"}
@@ -116,8 +118,8 @@ def _read_index(path: Path) -> list[DataEntry]:
     A column may have its name in _SYNONYMS. A row without a collection gets the folder of its file.
     """
     try:
-        with path.open(newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
+        with path.open(newline="", encoding="utf-8") as table:
+            rows = list(csv.DictReader(table))
     except FileNotFoundError:
         raise AnatomicalEmbeddingError(
             f"{path}: is missing; write a table with the columns {', '.join(_COLUMNS)} and patient."
@@ -128,23 +130,19 @@ def _read_index(path: Path) -> list[DataEntry]:
         ) from None
     entries = []
     for row in rows:
-        row = {
-            name: row.get(name) or row.get(_SYNONYMS.get(name, ""), "")
-            for name in (*_COLUMNS, "patient")
-        }
-        row["collection"] = row["collection"] or str(Path(row["file"]).parent)
-        if missing := [name for name in _COLUMNS if not row.get(name)]:
-            raise AnatomicalEmbeddingError(
-                f"{path}: a row has no {missing[0]}; fill in this column."
-            )
-        entry = path.parent / row["file"]
+        file, licence, collection, source, patient = (
+            row.get(name) or row.get(_SYNONYMS.get(name, ""), "") for name in (*_COLUMNS, "patient")
+        )
+        collection = collection or str(Path(file).parent)
+        for name, cell in zip(_COLUMNS, (file, licence, collection, source), strict=True):
+            if not cell:
+                raise AnatomicalEmbeddingError(f"{path}: a row has no {name}; fill in this column.")
+        entry = path.parent / file
         if not entry.exists():
             raise AnatomicalEmbeddingError(
-                f"{path}: lists {row['file']}, which does not exist; correct the index."
+                f"{path}: lists {file}, which does not exist; correct the index."
             )
-        entries.append(
-            DataEntry(entry, row["licence"], row["collection"], row["source"], row["patient"])
-        )
+        entries.append(DataEntry(entry, licence, collection, source, patient))
     return entries
 
 
@@ -164,19 +162,23 @@ def link_files(entries: Iterable[DataEntry], folder: Path) -> Path:
     """
     folder.mkdir(parents=True, exist_ok=True)
     for entry in entries:
-        paths = {entry.path, *(entry.path.with_name(entry.name + suffix) for suffix in _BESIDE)}
-        for path in filter(Path.exists, paths):
-            _link(path, folder / path.name)
+        _link(entry.path, folder / entry.path.name)
+        for suffix in _BESIDE:
+            path = entry.path.with_name(entry.name + suffix)
+            if path.exists():
+                _link(path, folder / path.name)
     return folder
 
 
 def _link(path: Path, link: Path) -> None:
     """Make a link to a file or folder, or a copy where links are not possible. An existing link stays."""
-    if not link.exists():
-        try:
-            link.symlink_to(path.resolve(), path.is_dir())
-        except OSError:
-            (shutil.copytree if path.is_dir() else shutil.copy)(path, link)
+    if link.exists():
+        return
+    try:
+        link.symlink_to(path.resolve(), path.is_dir())
+    except OSError:
+        copy = shutil.copytree if path.is_dir() else shutil.copy
+        copy(path, link)
 
 
 def spread(entries: Sequence[DataEntry], count: int) -> list[DataEntry]:

@@ -5,6 +5,7 @@ Each stage writes one result. A stage whose result exists is skipped, so a stopp
 
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -172,10 +173,11 @@ def _round_steps(build: WeightsBuild, scans: list[PreparedScan]) -> dict[str, in
             )
         # without the first step, which also starts the workers
         step_hours = (times[-1] - times[0]) / (len(times) - 1) / 3600
-        hours = {name: build.plan.hours[f"{ROUND}{name}"] for name in build.plan.rounds}
-        write_values(
-            path, {name: max(1, round(budget / step_hours)) for name, budget in hours.items()}
-        )
+        steps = {}
+        for name in build.plan.rounds:
+            hours = build.plan.hours[f"{ROUND}{name}"]
+            steps[name] = max(1, round(hours / step_hours))
+        write_values(path, steps)
     return read_values(path)
 
 
@@ -184,9 +186,8 @@ def _learn_organs(build: WeightsBuild, result: Path) -> None:
     last = build.plan.rounds[-1]
     network = _network(build.weights_of(last))
     if network.spec.organs:
-        labelled = [
-            s for s in training_set(build, last) if s.labels is not None and s.origin != "phantom"
-        ]
+        scans = [scan for scan in training_set(build, last) if scan.origin != "phantom"]
+        labelled = [scan for scan in scans if scan.labels is not None]
         if len({scan.patient for scan in labelled}) >= _LEAST_LABELLED:
             network = with_organ_knowledge(network, labelled)
     metadata = {
@@ -202,40 +203,37 @@ def _learn_organs(build: WeightsBuild, result: Path) -> None:
 def _train_orientation(build: WeightsBuild, result: Path) -> None:
     """Train the network that recognises mirrored scans; scans of each origin are chosen with their share."""
     scans = training_set(build, build.plan.rounds[-1])
-    grids = [
-        WorkingGrid(s.hu.float(), s.grid_to_ras[:3, 3], build.recipe.network.spacing_mm)
-        for s in scans
-    ]
-    cells = [in_cells(grid, scan.body.numpy()) for grid, scan in zip(grids, scans, strict=True)]
-    origins = [scan.origin for scan in scans]
-    shares = [_MIRROR_SHARES[origin] / origins.count(origin) for origin in origins]
+    origins = Counter(scan.origin for scan in scans)
+    cells = []
+    shares = []
+    for scan in scans:
+        spacing_mm = build.recipe.network.spacing_mm
+        grid = WorkingGrid(scan.hu.float(), scan.grid_to_ras[:3, 3], spacing_mm)
+        cells.append(in_cells(grid, scan.body.numpy()))
+        shares.append(_MIRROR_SHARES[scan.origin] / origins[scan.origin])
     steps = build.plan.numbers["mirror_steps"]
 
     def report(step: int, loss: float) -> None:
         build.report_progress(step / steps / 2, f"step {step}/{steps} of one of two networks")
 
-    write_mirror_network(
-        train_mirror_networks(cells, shares, steps, (build.seed, build.seed + 1), report), result
-    )
+    seeds = (build.seed, build.seed + 1)
+    network = train_mirror_networks(cells, shares, steps, seeds, report)
+    write_mirror_network(network, result)
 
 
 def _calibrate(build: WeightsBuild, result: Path) -> None:
     """Learn the calibration, from chosen scans, drawn scans and synthetic patients."""
-    folders = [
-        folder for folder in (chosen_scans(build), drawn_scans(build)) if any(folder.iterdir())
-    ]
-    seeds = range(
-        calibrate.PHANTOM_SEED, calibrate.PHANTOM_SEED + build.plan.numbers["calibration_phantoms"]
-    )
+    folders = [chosen_scans(build), drawn_scans(build)]
+    folders = [folder for folder in folders if any(folder.iterdir())]
+    first = calibrate.PHANTOM_SEED
+    seeds = range(first, first + build.plan.numbers["calibration_phantoms"])
     calibrate.collect(_model(build), folders, seeds, build.report_progress).save(result)
 
 
 def _build_library(build: WeightsBuild, result: Path) -> None:
     """Build the structure library, from chosen scans, drawn scans and synthetic patients."""
     model = _model(build)
-    scans = [
-        scan for folder in (chosen_scans(build), drawn_scans(build)) for scan in list_scans(folder)
-    ]
+    scans = [*list_scans(chosen_scans(build)), *list_scans(drawn_scans(build))]
     cases = [case for case in map(load_case, scans) if case is not None]
     first = library_building.PHANTOM_SEED
     seeds = range(first, first + build.plan.numbers["library_phantoms"])
@@ -258,9 +256,8 @@ def _write_card(build: WeightsBuild, result: Path) -> None:
     weights = build.result(".safetensors")
     has_truth = any(dev.glob("*.labels.json")) or any(dev.glob("*.landmarks.json"))
     errors = Validation(dev if has_truth else None, build.device)(_network(weights))
-    core_hours = sum(
-        times["core_hours"] for times in read_values(build.work / "times.json").values()
-    )
+    times = read_values(build.work / "times.json")
+    core_hours = sum(stage["core_hours"] for stage in times.values())
     facts = Facts(
         NAMES[build.terms],
         build.terms,

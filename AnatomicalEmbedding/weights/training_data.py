@@ -40,26 +40,24 @@ def training_set(build: WeightsBuild, name: str) -> list[PreparedScan]:
 def chosen_scans(build: WeightsBuild) -> Path:
     """Return a folder with links to the scans for calibration and library: half of them labelled, if possible."""
     count = build.plan.numbers["calibration_scans"]
-    labelled = spread([entry for entry in build.scans if entry.is_labelled], -(-count // 2))
-    unlabelled = spread(
-        [entry for entry in build.scans if entry not in labelled], count - len(labelled)
-    )
-    return link_files([*labelled, *unlabelled], build.work / "chosen_scans")
+    labelled = [entry for entry in build.scans if entry.is_labelled]
+    chosen = spread(labelled, (count + 1) // 2)
+    remaining = [entry for entry in build.scans if entry not in chosen]
+    chosen += spread(remaining, count - len(chosen))
+    return link_files(chosen, build.work / "chosen_scans")
 
 
 def chosen_maps(build: WeightsBuild) -> Path:
     """Return a folder with links to the label maps that name most structures which can be drawn."""
 
     def drawable(entry: DataEntry) -> int:
-        return sum(
-            tissue_of(structure_name(name)) is not None
-            for name in read_values(entry.label_names).values()
-        )
+        """Return how many structures of a label map can be drawn."""
+        names = read_values(entry.label_names).values()
+        return sum(tissue_of(structure_name(name)) is not None for name in names)
 
     ranked = sorted(build.label_maps, key=drawable, reverse=True)
-    return link_label_maps(
-        ranked[: build.plan.numbers["drawn_scans"]], build.work / "chosen_label_maps"
-    )
+    chosen = ranked[: build.plan.numbers["drawn_scans"]]
+    return link_label_maps(chosen, build.work / "chosen_label_maps")
 
 
 def drawn_scans(build: WeightsBuild) -> Path:

@@ -46,10 +46,10 @@ def embed_waiting(
     store: Store, weights: str | Path, memory_bytes: int = 0, descriptors: bool = True
 ) -> None:
     """What a run does, in this process."""
-    name, weights_hash, kept = choose_weights(store, str(weights), descriptors)
+    plan = Plan(str(weights), "cpu", memory_bytes=memory_bytes, descriptors=descriptors)
+    plan = choose_weights(store, plan)
     for row in map(store.manifest.row, store.manifest.due()):
-        plan = Plan(name, "cpu", memory_bytes=memory_bytes, descriptors=kept)
-        found = embed_scan(str(store.folder), row, plan, weights_hash)
+        found = embed_scan(str(store.folder), row, plan, store.manifest.weights_hash)
         store.manifest.finish(row.id, found.pop("state"), found.pop("reason", ""), **found)
 
 

@@ -43,9 +43,9 @@ def store(torsos, tmp_path_factory):
     folder = tmp_path_factory.mktemp("cohort") / "lungs"
     with Store(folder, create=True) as opened:
         opened.add([torsos[0]])
-        weights = choose_weights(opened, "auto", True)
+        plan = choose_weights(opened, Plan(device="cpu"))
         for row in map(opened.manifest.row, opened.manifest.due()):
-            found = embed_scan(str(folder), row, Plan(weights[0], "cpu"), weights[1])
+            found = embed_scan(str(folder), row, plan, opened.manifest.weights_hash)
             opened.manifest.finish(row.id, found.pop("state"), found.pop("reason", ""), **found)
     return folder
 
