@@ -107,43 +107,37 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
     def setup(self):
         ScriptedLoadableModuleWidget.setup(self)
         uiWidget = self.openPanel(self.resourcePath("UI/AnatomicalLandmarks.ui"))
+        ui = self.ui
         scene = slicer.mrmlScene
         store = self.session.store
         self.logic = self.closing(LandmarkLogic(scene, self.session.relations))
         self.crosshair = self.closing(AnatomicalCrosshair(scene, self.session.relations))
         self.words = self.closing(WordSearch(scene, store))
-        self.findPanel = self.closing(FindPanel(self.ui, self.words, self.session))
+        self.findPanel = self.closing(FindPanel(ui, self.words, self.session))
         self.hits = self.closing(CohortHits(scene))
-        self.cohortPanel = self.closing(CohortPanel(self.ui, self.hits, self.session))
-        self.scanChoice = ScanForm(scene, self.ui.targetSelector, films=True)
+        self.cohortPanel = self.closing(CohortPanel(ui, self.hits, self.session))
+        self.scanChoice = ScanForm(scene, ui.targetSelector, films=True)
         self._targets = []
-        self.preparation = self.closing(
-            PreparationPanel(self.ui.preparationArea.layout(), self.session)
-        )
-        self.patientForm = self.closing(
-            PatientForm(self.ui.patientCheckBox, self.session, self._scans)
-        )
-        self.matchTable = self.closing(MatchTable(self.ui.matchTable, self.logic))
-        self.ui.statusLabel.visible = self.ui.nameLabel.visible = False
+        self.preparation = self.closing(PreparationPanel(ui.preparationArea.layout(), self.session))
+        self.patientForm = self.closing(PatientForm(ui.patientCheckBox, self.session, self._scans))
+        self.matchTable = self.closing(MatchTable(ui.matchTable, self.logic))
+        ui.statusLabel.visible = ui.nameLabel.visible = False
         self.alignment = self.closing(AlignmentLogic(scene, store))
-        self.alignPanel = self.closing(AlignPanel(self.ui, self.alignment, self.session))
+        self.alignPanel = self.closing(AlignPanel(ui, self.alignment, self.session))
         self.alignPanel.kindChosen.connect(self._onAlignKind)
-        self.viewButtons = ViewPanel(
-            self.ui.windowArea.layout(), store, self._scans, self.logic.placeIn
-        )
+        self.viewButtons = ViewPanel(ui.windowArea.layout(), store, self._scans, self.logic.placeIn)
         self.viewButtons.laidOut.connect(self._onLaidOut)
         self.hits.layOut = self.viewButtons.layOutWith
         self.logic.reported.connect(self.say)
         self.logic.shown.connect(lambda pointId: writeInViews(scene, self.logic.absences(pointId)))
         self.logic.changed.connect(self._showButtons)
         self.words.changed.connect(lambda: writeInViews(scene, self.words.absences()))
-        self.words.named.connect(lambda: setattr(self.ui.nameLabel, "text", self.words.name))
+        self.words.named.connect(lambda: setattr(ui.nameLabel, "text", self.words.name))
         self.crosshair.moved.connect(self.words.nameAt)
         self.listen(self.session.ticked, self._onTick)
 
         self.addObserver(scene, scene.NodeAddedEvent, self._onNodes)
         self.addObserver(scene, scene.NodeRemovedEvent, self._onNodes)
-        ui = self.ui
         ui.targetSelector.connect("checkedNodesChanged()", self._onTargetsChecked)
         # connected here, because the connection by name would offer every kind of markup
         ui.pointsSelector.connect("currentNodeChanged(vtkMRMLNode*)", self._onPointsChosen)
@@ -168,8 +162,8 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
             "Ctrl+Y": ui.redoButton.click,
             "N": lambda: self.logic.step(1),
             "P": lambda: self.logic.step(-1),
-            "Y": lambda: self.matchTable.confirm(),
-            "X": lambda: self.matchTable.reject(),
+            "Y": self.matchTable.confirm,
+            "X": self.matchTable.reject,
         }
         for key, slot in keys.items():
             # Qt ignores the key while the panel is hidden

@@ -38,7 +38,8 @@ from AnatomicalEmbeddingLib.shared.Views import show, viewsOf
 from AnatomicalEmbeddingLib.shared.VolumeNodes import SOURCE_ROLE
 
 # pixels: tabs get up to _SPARE extra height in a window higher than _SMALL_WINDOW
-_SMALL_WINDOW, _SPARE = 800, 150
+_SMALL_WINDOW = 800
+_SPARE = 150
 
 
 class AnatomicalROI(ScriptedLoadableModule):
@@ -272,21 +273,23 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
             missing = _("Load a CT, or tick the scans to search.")
         elif not self._ticked():
             missing = _("Tick at least one structure, in the library or among your examples.")
-        find = _("Find boxes of the structures ticked above. The scans are prepared first.")
-        ui.findButton.text = _("Cancel") if busy else _("Find boxes")
         ui.findButton.enabled = busy or not missing
-        ui.findButton.toolTip = (
-            _("Stop the search. Boxes that are already found stay.") if busy else missing or find
-        )
-        crop = _(
-            "Crop the scans to the boxes in their current form. Each crop is a new volume with unchanged voxels."
-        )
+        if busy:
+            ui.findButton.text = _("Cancel")
+            ui.findButton.toolTip = _("Stop the search. Boxes that are already found stay.")
+        else:
+            ui.findButton.text = _("Find boxes")
+            ui.findButton.toolTip = missing or _(
+                "Find boxes of the structures ticked above. The scans are prepared first."
+            )
         text = _("Crop 1 scan") if scans == 1 else _("Crop {count} scans").format(count=scans)
         if node is not None and len(self._ticked()) > 1:
             text += _(" to each structure") if node.separately else _(" around all structures")
         ui.cropButton.text = text
         ui.cropButton.enabled = not missing
-        ui.cropButton.toolTip = missing or crop
+        ui.cropButton.toolTip = missing or _(
+            "Crop the scans to the boxes in their current form. Each crop is a new volume with unchanged voxels."
+        )
         self.viewButtons.update()
         ui.gridButton.enabled = ui.axialButton.enabled = bool(scans)
         ui.removeBoxesButton.enabled = bool(self.boxTable.structures) and not busy

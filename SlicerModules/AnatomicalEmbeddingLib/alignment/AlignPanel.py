@@ -71,9 +71,8 @@ class AlignPanel(Listener):
 
     @property
     def _otherScan(self):
-        return next(
-            (scan for scan in [self._template, *self._targets] if scan is not self.fixed), None
-        )
+        others = [scan for scan in (self._template, *self._targets) if scan is not self.fixed]
+        return others[0] if others else None
 
     # -- actions of the user
 
@@ -132,47 +131,58 @@ class AlignPanel(Listener):
     def update(self) -> None:
         """Show the state of the alignment: buttons, their tool tips, progress, and the result or an error."""
         ui = self.ui
-        busy = self.logic.busy
-        fixed = self.fixed
-        moving = self.moving
-        problem = self.logic.problem(fixed, moving)
-        alignment = alignmentOf(moving)
-        # a tip that names a scan is shown only if there is one
-        names = {"fixed": fixed and fixed.GetName(), "moving": moving and moving.GetName()}
         for widget in (
             ui.alignKindComboBox,
             ui.alignFixedSelector,
             ui.alignMovingSelector,
             ui.alignResampleCheckBox,
         ):
-            widget.enabled = not busy
-        lay = _("Align {moving} with {fixed}. Both scans are prepared first.").format(**names)
-        ui.alignButton.text = _("Cancel") if busy else _("Align")
-        ui.alignButton.enabled = busy or not problem
-        ui.alignButton.toolTip = (
-            _("Stop the alignment. The scene does not change.") if busy else problem or lay
-        )
-        laidOver = not problem and areLaidOver(self._session.scene, fixed, moving)
-        over = _(
-            "Show {moving} half transparent over {fixed}. The slider of a slice view changes the mixture."
-        )
-        tip = _("Choose two scans first.") if problem else over
-        if laidOver:
-            tip = _("Show only {fixed} in the views.")
-        ui.alignShowButton.text = _("Show fixed alone") if laidOver else _("Show both")
-        ui.alignShowButton.enabled = not problem
-        ui.alignShowButton.toolTip = tip.format(**names)
-        undoTip = _(
-            "Move {moving} back to its place before the alignment. The transform stays in the scene."
-        )
-        undoTip = undoTip.format(**names)
-        ui.alignUndoButton.enabled = alignment is not None and not busy
-        ui.alignUndoButton.toolTip = (
-            _("The moving scan is not aligned.") if alignment is None else undoTip
-        )
+            widget.enabled = not self.logic.busy
+        fixed = self.fixed
+        moving = self.moving
+        problem = self.logic.problem(fixed, moving)
+        # a tip that names a scan is shown only if there is one
+        names = {"fixed": fixed and fixed.GetName(), "moving": moving and moving.GetName()}
+        self._showAlignButton(problem, names)
+        self._showShowButton(problem, names)
+        alignment = alignmentOf(moving)
+        undoTip = _("The moving scan is not aligned.")
+        if alignment is not None:
+            undoTip = _(
+                "Move {moving} back to its place before the alignment. The transform stays in the scene."
+            ).format(**names)
+        ui.alignUndoButton.enabled = alignment is not None and not self.logic.busy
+        ui.alignUndoButton.toolTip = undoTip
         showProgress(ui.alignProgressBar, self.logic)
         result = "" if alignment is None else alignment.GetDescription() or ""
         showText(ui.alignLabel, coloured(self._error, BAD) if self._error else escape(result))
+
+    def _showAlignButton(self, problem: str, names: dict[str, str]) -> None:
+        """Update the button that starts or cancels the alignment. problem: why it cannot start. names: of the scans."""
+        button = self.ui.alignButton
+        if self.logic.busy:
+            button.text = _("Cancel")
+            button.toolTip = _("Stop the alignment. The scene does not change.")
+        else:
+            tip = _("Align {moving} with {fixed}. Both scans are prepared first.")
+            button.text = _("Align")
+            button.toolTip = problem or tip.format(**names)
+        button.enabled = self.logic.busy or not problem
+
+    def _showShowButton(self, problem: str, names: dict[str, str]) -> None:
+        """Update the button that shows both scans, or the fixed scan alone. names: of the scans."""
+        button = self.ui.alignShowButton
+        button.text = _("Show both")
+        tip = _(
+            "Show {moving} half transparent over {fixed}. The slider of a slice view changes the mixture."
+        )
+        if problem:
+            tip = _("Choose two scans first.")
+        elif areLaidOver(self._session.scene, self.fixed, self.moving):
+            button.text = _("Show fixed alone")
+            tip = _("Show only {fixed} in the views.")
+        button.enabled = not problem
+        button.toolTip = tip.format(**names)
 
 
 def _nameDefault(selector, title: str, node) -> None:

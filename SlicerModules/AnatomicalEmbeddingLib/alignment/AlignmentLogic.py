@@ -46,7 +46,8 @@ class AlignmentLogic(SceneJob):
             False if the alignment cannot start; `reported` states why.
         """
         self.cancel()
-        if problem := self.problem(fixedNode, movingNode):
+        problem = self.problem(fixedNode, movingNode)
+        if problem:
             self.reported.emit(problem)
             return False
         self.start(self._align(fixedNode, movingNode, kind, resample))
@@ -78,11 +79,11 @@ class AlignmentLogic(SceneJob):
             step(0.0, "reading the scans")
             fixed, moving = (copy.volume() for copy in copies)
             registration, note = _register(maps, (fixed, moving), kind, engine.load().device, step)
-            text = _describe(
-                registration, registration.folding(maps[0]), time.perf_counter() - start, note
-            )
+            folding = registration.folding(maps[0])
+            text = _describe(registration, folding, time.perf_counter() - start, note)
             step(1.0, "resampling" if resample else "done")
-            return registration, text, registration.warp(moving, fixed) if resample else None
+            resampled = registration.warp(moving, fixed) if resample else None
+            return registration, text, resampled
 
         part = (_PREPARING if begun else 0.0, 1.0)
         registration, text, resampled = yield from self.inBackground(register, volumes, part)
@@ -132,7 +133,6 @@ def _describe(registration: Registration, folding: Folding, seconds: float, note
         sentences.append(
             f"Tissue is {folding.low:.2f} times as large in {registration.moving} as in {registration.fixed}."
         )
-    doubts = [registration.doubt, folding.doubt]
-    return " ".join(
-        filter(None, [*sentences, f"The alignment took {seconds:.1f} s.", *doubts, note])
-    )
+    sentences.append(f"The alignment took {seconds:.1f} s.")
+    sentences += [registration.doubt, folding.doubt, note]
+    return " ".join(filter(None, sentences))

@@ -26,12 +26,14 @@ if TYPE_CHECKING:
     from AnatomicalEmbedding.fields.spline import SplineField
     from AnatomicalEmbedding.registration.transform import Registration
 
-FIXED_ROLE, MOVING_ROLE = "AnatomicalEmbedding.FixedVolume", "AnatomicalEmbedding.MovingVolume"
+FIXED_ROLE = "AnatomicalEmbedding.FixedVolume"
+MOVING_ROLE = "AnatomicalEmbedding.MovingVolume"
 _BEFORE_ROLE = "AnatomicalEmbedding.TransformBefore"  # parent transform of the moving volume before the alignment
 # colour table of a display node before `layOver`
 _COLOURS_ROLE = "AnatomicalEmbedding.ColoursBefore"
 _OPACITY = 0.5  # of the moving scan over the fixed scan: both alike
-_FIXED_COLOUR, _MOVING_COLOUR = "vtkMRMLColorTableNodeCyan", "vtkMRMLColorTableNodeRed"
+_FIXED_COLOUR = "vtkMRMLColorTableNodeCyan"
+_MOVING_COLOUR = "vtkMRMLColorTableNodeRed"
 
 
 def alignmentOf(volumeNode):
@@ -48,17 +50,14 @@ def align(scene, registration: Registration, fixedNode, movingNode):
         registration: from the fixed to the moving scan.
         fixedNode, movingNode: the volume nodes.
     """
-    isLinear = registration.field is None
     name = freeName(scene, f"{movingNode.GetName()} to {fixedNode.GetName()}")
-    node = scene.AddNewNodeByClass(
-        "vtkMRMLLinearTransformNode" if isLinear else "vtkMRMLTransformNode", name
-    )
-    if isLinear:
+    if registration.field is None:
+        node = scene.AddNewNodeByClass("vtkMRMLLinearTransformNode", name)
         node.SetMatrixTransformFromParent(slicer.util.vtkMatrixFromArray(registration.affine))
     else:
-        node.SetAndObserveTransformFromParent(
-            _splineTransform(registration.affine, registration.field)
-        )
+        node = scene.AddNewNodeByClass("vtkMRMLTransformNode", name)
+        transform = _splineTransform(registration.affine, registration.field)
+        node.SetAndObserveTransformFromParent(transform)
     earlier = alignmentOf(movingNode)
     # the transform to which undo returns: the one before the first of several alignments
     before = movingNode.GetTransformNodeID()
@@ -114,10 +113,8 @@ def areLaidOver(scene, fixedNode, movingNode) -> bool:
     """
     if fixedNode is None or movingNode is None:
         return False
-    return any(
-        composite.GetForegroundVolumeID() == movingNode.GetID()
-        for composite in _composites(scene, viewsOf(scene, fixedNode))
-    )
+    composites = _composites(scene, viewsOf(scene, fixedNode))
+    return movingNode.GetID() in [composite.GetForegroundVolumeID() for composite in composites]
 
 
 def layOver(scene, fixedNode, movingNode, twoColours: bool = False) -> bool:

@@ -20,7 +20,11 @@ _TEXT_SIZE = 2.2  # percent of the view's size
 _EDGES = [(a, a | bit) for a in range(8) for bit in (1, 2, 4) if not a & bit]
 _WIDE, _HIGH = 60, 13  # width and height of a written name, pixels
 # smallest distances between a name and the borders of its view, pixels
-_LEFT, _RIGHT, _TOP, _BOTTOM = 2, 60, 36, 4
+_LEFT = 2
+_RIGHT = 60
+_TOP = 36
+_BOTTOM = 4
+_Places = dict[str, tuple[float, float]]  # name of a box -> place (x, y) of this name, pixels
 
 
 class BoxLabels:
@@ -66,11 +70,10 @@ class BoxLabels:
             corner = _cornerIn(view, xyToRas, box)
             if corner is not None:
                 corners[readable(name)] = corner
-        places = _spread(corners)
-        self._write(
-            view,
-            {name: (xyToRas @ [*place, 0.0, 1.0])[:3] for name, place in places.items()},
-        )
+        places = {}
+        for name, (x, y) in _spread(corners).items():
+            places[name] = (xyToRas @ [x, y, 0.0, 1.0])[:3]
+        self._write(view, places)
 
     def clear(self) -> None:
         self._lists.clear()
@@ -78,9 +81,11 @@ class BoxLabels:
 
     def _write(self, view, places: dict[str, np.ndarray]) -> None:
         """Show the names of boxes in a view. places: name -> (3,) world mm."""
-        node = self._lists.of(view) or (self._addList(view) if places else None)
-        if node is None:
+        node = self._lists.of(view)
+        if node is None and not places:
             return
+        if node is None:
+            node = self._addList(view)
         with NodeModify(node):
             node.RemoveAllControlPoints()
             for name, place in places.items():
@@ -114,11 +119,12 @@ def _cornerIn(view, xyToRas: np.ndarray, box: BoxNode) -> tuple[float, float] | 
     # (8, 3): pixels to the right, pixels up, distance from the slice, whose sign says on which side
     xyz = transform_points(np.linalg.inv(xyToRas), world)
     # the points in which edges cross the slice: their distance is 0
-    cut = [
-        (xyz[a] * xyz[b, 2] - xyz[b] * xyz[a, 2]) / (xyz[b, 2] - xyz[a, 2])
-        for a, b in _EDGES
-        if xyz[a, 2] * xyz[b, 2] < 0
-    ]
+    cut = []
+    for a, b in _EDGES:
+        start = xyz[a, 2]
+        end = xyz[b, 2]
+        if start * end < 0:
+            cut.append((xyz[a] * end - xyz[b] * start) / (end - start))
     if not cut:
         return None
     xMin, yMin, _distance = np.min(cut, axis=0)
@@ -131,9 +137,9 @@ def _cornerIn(view, xyToRas: np.ndarray, box: BoxNode) -> tuple[float, float] | 
     return x, y
 
 
-def _spread(places: dict[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
+def _spread(places: _Places) -> _Places:
     """Return positions at which no two names overlap: names are moved down. places: name -> position (x, y), pixels."""
-    spread: dict[str, tuple[float, float]] = {}
+    spread: _Places = {}
     # from the top of the view to the bottom
     for name, (x, y) in sorted(places.items(), key=lambda item: -item[1][1]):
         while any(abs(x - ax) < _WIDE and abs(y - ay) < _HIGH for ax, ay in spread.values()):

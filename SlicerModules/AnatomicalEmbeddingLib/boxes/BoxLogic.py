@@ -10,7 +10,7 @@ from AnatomicalEmbedding.scan.boxes import enclosing
 
 from ..shared import SceneNodes, Views
 from ..shared.maps.MapStore import MapStore
-from ..shared.SceneJob import SceneJob, Steps
+from ..shared.SceneJob import Part, SceneJob, Steps
 from ..shared.SceneNodes import nodesOf
 from ..shared.VolumeNodes import ctVolumes
 from .BoxLabels import BoxLabels
@@ -104,24 +104,29 @@ class BoxLogic(SceneJob):
         self.cancel()
         volumes = list(volumeNodes)
         examples = self.examples.of(structures)
-        try:
-            if not volumes:
-                raise PointsError("No scan is chosen; tick the scans to search.")
-            if not structures:
-                raise PointsError(
-                    "No structure is chosen; tick structures in the library, or add examples of your own."
-                )
-            for example in examples:
-                example.read()
-            if problem := self.store.engine.problem():
-                raise AnatomicalEmbeddingError(problem)
-        except AnatomicalEmbeddingError as error:
-            self.reported.emit(str(error))
+        problem = self._problem(volumes, structures, examples)
+        if problem:
+            self.reported.emit(problem)
             return False
         self.start(
             self._search(volumes, list(dict.fromkeys(structures)), examples, recall, replaceEdited)
         )
         return True
+
+    def _problem(
+        self, volumes: list, structures: Sequence[str], examples: list[MarkedExample]
+    ) -> str:
+        """Return why the search cannot start, with the remedy; "" if it can start."""
+        if not volumes:
+            return "No scan is chosen; tick the scans to search."
+        if not structures:
+            return "No structure is chosen; tick structures in the library, or add examples of your own."
+        try:
+            for example in examples:
+                example.read()
+        except PointsError as error:
+            return str(error)
+        return self.store.engine.problem()
 
     def _search(
         self,
@@ -152,29 +157,45 @@ class BoxLogic(SceneJob):
             self.reported.emit(remark)
         volumes.sort(key=lambda volume: self.store.map(volume) is None)
         for done, volume in enumerate(volumes):
-            # on the progress bar, the scan is prepared from `begin` to `ready`, and searched from `ready` to `end`
-            begin, ready, end = ((done + share) / len(volumes) for share in (0.0, _PREPARING, 1.0))
-            volumeMarks = {
-                example.structure for example in examples if example.volumeNode is volume
-            }
+            marks = {example.structure for example in examples if example.volumeNode is volume}
+            part = (done / len(volumes), (done + 1) / len(volumes))
             try:
-                (embedding,) = yield from self.maps([volume], (begin, ready))
-                answers = yield from self.inBackground(
-                    lambda *_, embedding=embedding, volumeMarks=volumeMarks: finder.find(
-                        embedding, volumeMarks
-                    ),
-                    [volume],
-                    (ready, end),
-                    f"finding boxes in {volume.GetName()}",
-                )
-                for first in range(0, len(answers), _AT_ONCE):
-                    self._requirePresent([volume])
-                    self._showBoxes(volume, answers[first : first + _AT_ONCE], replaceEdited)
-                    yield
+                yield from self._searchVolume(volume, finder, marks, replaceEdited, part)
             except AnatomicalEmbeddingError as error:
                 if volume.GetScene() is self.scene:  # no message about a volume that was removed
                     self.reported.emit(str(error))
             self.changed.emit()
+
+    def _searchVolume(
+        self,
+        volume,
+        finder: Finder,
+        marks: set[str],
+        replaceEdited: bool,
+        part: Part,
+    ) -> Steps[None]:
+        """Prepare a volume, find boxes in it, and show them.
+
+        Args:
+            volume: the volume.
+            finder: finds the boxes.
+            marks: structures that the user has marked in the volume, and that are not searched for.
+            replaceEdited: as for `find`.
+            part: where the progress bar stands at the beginning and at the end, 0 to 1.
+        """
+        begin, end = part
+        ready = begin + _PREPARING * (end - begin)
+        (embedding,) = yield from self.maps([volume], (begin, ready))
+        answers = yield from self.inBackground(
+            lambda *_: finder.find(embedding, marks),
+            [volume],
+            (ready, end),
+            f"finding boxes in {volume.GetName()}",
+        )
+        for first in range(0, len(answers), _AT_ONCE):
+            self._requirePresent([volume])
+            self._showBoxes(volume, answers[first : first + _AT_ONCE], replaceEdited)
+            yield
 
     def _readExamples(self, examples: list[MarkedExample]) -> Steps[list[tuple]]:
         """Return the markings for `Finder`. An example that cannot be read is reported and left out."""
@@ -232,10 +253,9 @@ class BoxLogic(SceneJob):
         for volume in volumeNodes:
             boxes = drawn.get(volume.GetID(), {})
             source = self._source(volume)
-            cells = {
-                name: Cell(absent, outdated=_isOutdated(absent, source))
-                for name, absent in absentIn(volume).items()
-            }
+            cells = {}
+            for name, absent in absentIn(volume).items():
+                cells[name] = Cell(absent, outdated=_isOutdated(absent, source))
             for name, box in boxes.items():
                 outdated = _isOutdated(box.found, source)
                 cells[name] = Cell(box.found, boxed=True, edited=box.edited, outdated=outdated)

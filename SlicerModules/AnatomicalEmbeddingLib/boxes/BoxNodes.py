@@ -25,8 +25,12 @@ from ..shared.SceneNodes import nodesOf
 from ..shared.VolumeNodes import fromWorld, ijkToRas, toWorld
 from .StructureNames import readable
 
-WHOLE, CUT, ABSENT, UNCERTAIN = "whole", "cut", "absent", "uncertain"
-VOLUME_ROLE, STRUCTURE = "AnatomicalEmbedding.Volume", "AnatomicalEmbedding.Structure"
+WHOLE = "whole"
+CUT = "cut"
+ABSENT = "absent"
+UNCERTAIN = "uncertain"
+VOLUME_ROLE = "AnatomicalEmbedding.Volume"
+STRUCTURE = "AnatomicalEmbedding.Structure"
 _FOUND = "AnatomicalEmbedding.Box"
 _WRITTEN = "AnatomicalEmbedding.BoxWritten"
 _ABSENT = "AnatomicalEmbedding.Absent"
@@ -203,10 +207,9 @@ def boxesByVolume(scene) -> dict[str, dict[str, BoxNode]]:
         structure = node.GetAttribute(STRUCTURE)
         volume = node.GetNodeReference(VOLUME_ROLE)
         if structure and volume is not None and isDrawn(node):
-            # keep the first ROI of a structure: a later ROI of the same structure is a copy that the user made
-            boxes.setdefault(volume.GetID(), {}).setdefault(
-                canonical_name(structure), BoxNode(node)
-            )
+            volumeBoxes = boxes.setdefault(volume.GetID(), {})
+            # the first ROI of a structure stays: a later ROI of the same structure is a copy that the user made
+            volumeBoxes.setdefault(canonical_name(structure), BoxNode(node))
     return boxes
 
 
@@ -218,11 +221,8 @@ def absentIn(volumeNode) -> dict[str, FoundBox]:
 
 def keepAbsent(volumeNode, changes: Mapping[str, FoundBox | None]) -> None:
     """Store answers about absent structures on the volume node. The value None removes the answer of a structure."""
-    absent = {
-        name: asdict(answer)
-        for name, answer in {**absentIn(volumeNode), **changes}.items()
-        if answer is not None
-    }
+    answers = absentIn(volumeNode) | changes
+    absent = {name: asdict(answer) for name, answer in answers.items() if answer is not None}
     if absent:
         volumeNode.SetAttribute(_ABSENT, json.dumps(absent))
     else:

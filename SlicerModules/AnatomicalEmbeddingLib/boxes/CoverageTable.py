@@ -17,9 +17,10 @@ class CoverageTable:
         self.widget = tableWidget
         self.logic = logic
         self._volumes: list = []
-        for header in (tableWidget.verticalHeader(), tableWidget.horizontalHeader()):
-            header.setSectionResizeMode(qt.QHeaderView.ResizeToContents)
+        header = tableWidget.horizontalHeader()
+        header.setSectionResizeMode(qt.QHeaderView.ResizeToContents)
         header.setSectionResizeMode(1, qt.QHeaderView.Stretch)
+        tableWidget.verticalHeader().setSectionResizeMode(qt.QHeaderView.ResizeToContents)
 
     def setVolumes(self, nodes: Sequence) -> None:
         """Set the volumes that have a row in the table."""

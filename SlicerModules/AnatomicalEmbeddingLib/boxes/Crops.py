@@ -70,9 +70,8 @@ def crop(
             f"{volumeNode.GetName()}: has no box of {names}; press Find boxes, or do not crop this scan."
         )
     if not separately:
-        return [
-            _cut(volumeNode, list(boxByName), enclosing(list(boxByName.values())), "crop", marginMm)
-        ]
+        box = enclosing(list(boxByName.values()))
+        return [_cut(volumeNode, list(boxByName), box, "crop", marginMm)]
     crops = []
     errors = []
     for name, box in boxByName.items():
@@ -101,7 +100,6 @@ def _cut(volume, structures: list[str], box: np.ndarray, suffix: str, marginMm: 
     cropNode = addDerived(volume.GetScene(), name, volume, voxels[block].copy(), matrix, volume)
     cropNode.SetAttribute("AnatomicalEmbedding.CropStructures", ",".join(structures))
     cropNode.SetAttribute("AnatomicalEmbedding.CropMarginMm", f"{marginMm:g}")
-    cropNode.SetDescription(
-        f"Part of {volume.GetName()} around {', '.join(map(readable, structures))}"
-    )
+    names = ", ".join(map(readable, structures))
+    cropNode.SetDescription(f"Part of {volume.GetName()} around {names}")
     return cropNode

@@ -70,17 +70,15 @@ class ExamplePanel(Listener):
             self.table.setRowCount(len(self._rows))
             for row, example in enumerate(self._rows):
                 marked = f"{example.name} ({self._kinds[example.kind]})"
-                for column, text in enumerate(
-                    (titled(example.structure), marked, example.volumeNode.GetName())
-                ):
+                texts = (titled(example.structure), marked, example.volumeNode.GetName())
+                for column, text in enumerate(texts):
                     putCell(self.table, row, column, text, text)
                 item = self.table.item(row, 0)
                 item.setFlags(
                     qt.Qt.ItemIsSelectable | qt.Qt.ItemIsEnabled | qt.Qt.ItemIsUserCheckable
                 )
-                item.setCheckState(
-                    qt.Qt.Checked if example.structure in self._chosen else qt.Qt.Unchecked
-                )
+                isChosen = example.structure in self._chosen
+                item.setCheckState(qt.Qt.Checked if isChosen else qt.Qt.Unchecked)
         count = len(self._rows)
         title = _("My examples ({count})").format(count=count) if count else _("My examples")
         self.ui.structureTabs.setTabText(self.ui.structureTabs.indexOf(self.ui.examplesTab), title)
@@ -90,8 +88,11 @@ class ExamplePanel(Listener):
         """Tick or untick a structure, in all rows of its examples."""
         if self._filling or item.column() != 0 or item.row() >= len(self._rows):
             return
-        change = self._chosen.add if item.checkState() == qt.Qt.Checked else self._chosen.discard
-        change(self._rows[item.row()].structure)
+        structure = self._rows[item.row()].structure
+        if item.checkState() == qt.Qt.Checked:
+            self._chosen.add(structure)
+        else:
+            self._chosen.discard(structure)
         self.update()
         self.changed.emit()
 

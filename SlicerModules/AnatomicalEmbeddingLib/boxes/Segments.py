@@ -60,10 +60,8 @@ def extremesIn(
     # (n, 3): whether a voxel is at the lowest, or at the highest, side in each axis
     lowest = centres < box[0] + layer
     highest = centres > box[1] - layer
-    points = np.array(
-        [centres[outer[:, axis]].mean(axis=0) for outer in (lowest, highest) for axis in range(3)]
-    )
-    return box + np.stack([-halfVoxel, halfVoxel]), points
+    points = [centres[isAtSide].mean(axis=0) for isAtSide in (*lowest.T, *highest.T)]
+    return box + np.stack([-halfVoxel, halfVoxel]), np.array(points)
 
 
 def maskIn(volumeNode, segmentationNode, segmentId: str) -> np.ndarray | None:

@@ -21,7 +21,8 @@ from ..shared.VolumeNodes import holds
 from .BoxNodes import boxIn, isDrawn
 from .Segments import extremesIn, segmentIds, segmentName
 
-BOX, SEGMENT = "box", "segment"
+BOX = "box"
+SEGMENT = "segment"
 _KINDS = {"vtkMRMLMarkupsROINode": BOX, "vtkMRMLSegmentationNode": SEGMENT}
 VOLUME_ROLE = "AnatomicalEmbedding.ExampleVolume"
 _ATTRIBUTE = "AnatomicalEmbedding.Examples"  # JSON: segment ID ("" for an ROI) -> structure name
@@ -43,9 +44,9 @@ class MarkedExample:
     @property
     def name(self) -> str:
         """Display name of the segment or of the ROI node."""
-        return (
-            segmentName(self.node, self.segmentId) if self.kind == SEGMENT else self.node.GetName()
-        )
+        if self.kind == SEGMENT:
+            return segmentName(self.node, self.segmentId)
+        return self.node.GetName()
 
     def read(self) -> tuple[np.ndarray, np.ndarray | None]:
         """Return (box, positions). box: the current box of the structure, (2, 3) in the volume's own RAS mm. positions:
@@ -90,7 +91,8 @@ class StructureExamples(Listener):
     def all(self) -> list[MarkedExample]:
         """Return all examples whose volume and segment exist, sorted by structure, then in the order of the scene."""
         examples = []
-        for node in [node for className in _KINDS for node in nodesOf(self.scene, className)]:
+        boxes, segmentations = (nodesOf(self.scene, className) for className in _KINDS)
+        for node in (*boxes, *segmentations):
             volumeNode = node.GetNodeReference(VOLUME_ROLE)
             for segmentId, structure in _namesOn(node).items():
                 example = MarkedExample(structure, node, volumeNode, segmentId)
@@ -160,9 +162,9 @@ class StructureExamples(Listener):
 
     @vtk.calldata_type(vtk.VTK_OBJECT)
     def _onRemoved(self, caller, event: str, node=None) -> None:
-        if node is not None and (
-            node.GetClassName() in _KINDS or node.IsA("vtkMRMLScalarVolumeNode")
-        ):
+        if node is None:
+            return
+        if node.GetClassName() in _KINDS or node.IsA("vtkMRMLScalarVolumeNode"):
             self.changed.emit()
 
 

@@ -41,10 +41,10 @@ def libraryFile(weightsPath: Path, chosen: str = "") -> Path | None:
     if not weightsPath.is_file():
         return None
     weightsHash = _weightsHash(weightsPath)
-    paths = companions("Structures", ".structures.safetensors", weightsPath)
-    return next(
-        (path for path in paths if _description(path)["weights_sha256"] == weightsHash), None
-    )
+    for path in companions("Structures", ".structures.safetensors", weightsPath):
+        if _description(path)["weights_sha256"] == weightsHash:
+            return path
+    return None
 
 
 def namesIn(path: Path) -> list[str]:
@@ -117,9 +117,8 @@ class Finder:
         ownExamples: dict[str, list[tuple[Example, EmbeddingMap]]] = {}
         for structure, name, box, extremes, embedding in markings:
             try:
-                ownExamples.setdefault(structure, []).append(
-                    (make_example(embedding, box, extremes), embedding)
-                )
+                example = make_example(embedding, box, extremes)
+                ownExamples.setdefault(structure, []).append((example, embedding))
             except AnatomicalEmbeddingError as error:
                 self.remarks.append(f"{name}: {error}")
         # (finder, whether it uses the user's examples)

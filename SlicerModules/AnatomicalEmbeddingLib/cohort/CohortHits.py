@@ -60,15 +60,12 @@ class CohortHits(SceneJob):
     def show(self, hit: CohortPlace) -> None:
         """Show a place in its scan. If the scan is not in the scene, the scan is read first."""
         self.cancel()
-        node = next(
-            (volume for volume in ctVolumes(self.scene) if volume.GetAttribute(_SCAN) == hit.scan),
-            None,
-        )
-        if node is not None:
-            self._showAt(node, hit)
-        else:
-            self.loading = hit
-            self.start(self._load(hit))
+        for volume in ctVolumes(self.scene):
+            if volume.GetAttribute(_SCAN) == hit.scan:
+                self._showAt(volume, hit)
+                return
+        self.loading = hit
+        self.start(self._load(hit))
 
     def poll(self) -> None:
         """Continue to read a scan, and draw each mark in the views of its scan. Call this a few times a second."""

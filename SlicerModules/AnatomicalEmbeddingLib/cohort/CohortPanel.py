@@ -51,10 +51,10 @@ class CohortPanel(Listener):
                 rows.append([(hit.name, hit.scan), (chance, hit.status, colour), (error,)])
             fillTable(table, rows)
         table.visible = bool(self._listed)
-        showText(
-            self.ui.cohortLabel,
-            coloured(self._sentence, WARNING) if self._sentence else escape(self._summary()),
-        )
+        text = escape(self._summary())
+        if self._sentence:
+            text = coloured(self._sentence, WARNING)
+        showText(self.ui.cohortLabel, text)
 
     def _summary(self) -> str:
         """Return a sentence about the places, or about the scan that is being read; "" without places."""

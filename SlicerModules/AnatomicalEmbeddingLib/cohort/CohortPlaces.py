@@ -54,19 +54,15 @@ def readPlaces(path: str | Path) -> list[CohortPlace]:
 
 def _place(row: dict) -> CohortPlace:
     """Convert a row of the table to a place with an empty name. Raises ValueError if a value is missing or wrong."""
-    if (
-        set(row) != set(_COLUMNS)
-        or not row["scan"]
-        or row["status"] not in _STATUS
-        or None in row.values()
-    ):
+    isComplete = set(row) == set(_COLUMNS) and None not in row.values()
+    if not isComplete or not row["scan"] or row["status"] not in _STATUS:
         raise ValueError(
             "the number of values is wrong, the scan is missing, or the status is unknown"
         )
-    chance, error, *place = (float(row[name]) if row[name] else None for name in _COLUMNS[2:])
-    numbers = [number for number in (chance, error, *place) if number is not None]
-    if place.count(None) not in (0, 3) or not all(map(math.isfinite, numbers)):
+    numbers = [float(row[name]) if row[name] else None for name in _COLUMNS[2:]]
+    isFinite = all(number is None or math.isfinite(number) for number in numbers)
+    chance, error, *place = numbers
+    if place.count(None) not in (0, 3) or not isFinite:
         raise ValueError("the position of the place needs three finite numbers")
-    return CohortPlace(
-        "", row["scan"], row["status"], chance, error, None if None in place else np.array(place)
-    )
+    point = None if None in place else np.array(place)
+    return CohortPlace("", row["scan"], row["status"], chance, error, point)

@@ -154,8 +154,8 @@ class ExportPanel(Listener):
         ModuleSettings.setValue(_FOLDER, folder)
         kinds = self._kinds()
         notes = []
-        # kind -> its missing packages
-        missing = {kind: names for kind in kinds if (names := missingForReport(kind))}
+        packages = {kind: missingForReport(kind) for kind in kinds}
+        missing = {kind: names for kind, names in packages.items() if names}
         try:
             if missing:
                 install([name for names in missing.values() for name in names])
@@ -163,9 +163,8 @@ class ExportPanel(Listener):
             kinds = [kind for kind in kinds if kind not in missing]
             text = _("{kind} was not written: it needs {names}. {reason}")
             for kind, names in missing.items():
-                notes.append(
-                    text.format(kind=self._boxes[kind].text, names=", ".join(names), reason=error)
-                )
+                title = self._boxes[kind].text
+                notes.append(text.format(kind=title, names=", ".join(names), reason=error))
         if kinds:
             notes = [*self._written(folder, kinds), *notes]
         showText(self.ui.exportedLabel, "\n".join(notes))

@@ -108,11 +108,8 @@ def _points(logic: FollowUpLogic, listNode, study: str) -> Iterator[tuple[str, s
         clicked = logic.scene.GetNodeByID(listNode.GetNthControlPointAssociatedNodeID(index) or "")
         key = logic.studyOf(clicked) or study
         if key in logic.volumes:
-            yield (
-                key,
-                labelOf(listNode, pointId),
-                fromWorld(logic.volumes[key], [worldOf(listNode, pointId)])[0],
-            )
+            places = fromWorld(logic.volumes[key], [worldOf(listNode, pointId)])
+            yield key, labelOf(listNode, pointId), places[0]
 
 
 def _applied(logic: FollowUpLogic, step: Callable[[FollowUp], FollowUp], name: str) -> list[str]:
@@ -122,13 +119,13 @@ def _applied(logic: FollowUpLogic, step: Callable[[FollowUp], FollowUp], name: s
     if not logic.apply(step):
         return []
     logic.prepare()
-    lesions = logic.record.lesions
-    new = [lesion.label for lesion in lesions if lesion.id not in before]
-    grown = [
-        lesion.label
-        for lesion in lesions
-        if lesion.id in before and lesion.reviewed != before[lesion.id]
-    ]
+    new = []
+    grown = []
+    for lesion in logic.record.lesions:
+        if lesion.id not in before:
+            new.append(lesion.label)
+        elif lesion.reviewed != before[lesion.id]:
+            grown.append(lesion.label)
     sentences = [_("{name}: contains no new lesion.").format(name=name)]
     if new:
         sentences = [_("{name}: new lesions: {lesions}.").format(name=name, lesions=", ".join(new))]

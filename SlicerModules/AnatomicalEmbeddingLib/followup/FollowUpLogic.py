@@ -84,16 +84,13 @@ class FollowUpLogic(Listener):
         keyed = keyedVolumes(self.scene)
         loaded = studiesOf(self.scene, patient)
         volumes = {study.key: keyed[study.key] for study in loaded}
-        changed = (
-            self.patient is None
-            or self.patient.key != patient.key
-            or not volumes.keys() & self.volumes.keys()
-        )
+        isSame = self.patient is not None and self.patient.key == patient.key
+        isContinued = isSame and bool(volumes.keys() & self.volumes.keys())
         before = self.history
         # a scene loaded later may have a record
-        if changed or (self.node is None and not self.history.canUndo):
+        if not isContinued or (self.node is None and not self.history.canUndo):
             node, record, problems = findRecord(self.scene, patient, volumes)
-            if changed or node is not None:
+            if not isContinued or node is not None:
                 self._release()
                 self.node = node
                 self.history = UndoStack(record)
@@ -189,10 +186,12 @@ class FollowUpLogic(Listener):
             study: key of the study.
             longAxis, shortAxis: two ends each, RAS mm; None without the axis.
         """
-        axis = longAxis or shortAxis
-        return self.apply(
-            lambda r: _placedOn(r, lesion, study, axis).measure(lesion, study, longAxis, shortAxis)
-        )
+
+        def step(record: FollowUp) -> FollowUp:
+            placed = _placedOn(record, lesion, study, longAxis or shortAxis)
+            return placed.measure(lesion, study, longAxis, shortAxis)
+
+        return self.apply(step)
 
     def apply(self, step: Callable[..., FollowUp], *arguments: object, **changes: object) -> bool:
         """Replace the record by `step(record, ...)`, as one change for undo. Example: `apply(FollowUp.remove, "L1")`.
@@ -247,7 +246,8 @@ class FollowUpLogic(Listener):
             self.touched.emit(lesion, study)
 
     def _onPlaced(self, study: str, place: Point, lesion: str | None = None) -> None:
-        if marked := self.mark(study, place, lesion):
+        marked = self.mark(study, place, lesion)
+        if marked:
             self.touched.emit(marked, study)
 
     def _onMeasured(
@@ -293,20 +293,21 @@ class FollowUpLogic(Listener):
 
     def _withProposals(self, record: FollowUp) -> FollowUp:
         """Return `record` with new proposals in each study whose map or lesions have changed since the last call."""
-        maps = {
-            study: embedding
-            for study, node in self.volumes.items()
-            if (embedding := self.store.map(node)) is not None
-        }
+        maps = {}
+        for study, node in self.volumes.items():
+            embedding = self.store.map(node)
+            if embedding is not None:
+                maps[study] = embedding
+        if not maps:
+            self._asked = {}
+            return record
+        from AnatomicalEmbedding.followup.proposing import find_places, keep_queries
+
         relations = {pair: self._relation(*pair) for pair in permutations(maps, 2)}
         questions = {study: _question(record, study, maps, relations) for study in maps}
-        changed = [
-            study for study, question in questions.items() if question != self._asked.get(study, {})
-        ]
-        if maps:
-            from AnatomicalEmbedding.followup.proposing import find_places, keep_queries
-
-            record = keep_queries(record, maps)
+        changed = [study for study in maps if questions[study] != self._asked.get(study, {})]
+        record = keep_queries(record, maps)
+        reasons: dict[str, dict[str, str]] = {}
         if changed:
             try:
                 record, reasons = find_places(
@@ -314,11 +315,10 @@ class FollowUpLogic(Listener):
                 )
             except AnatomicalEmbeddingError as error:
                 self.reported.emit(str(error))
-                reasons = {}
-            for study, sentences in reasons.items():
-                for lesion in sentences.keys() & questions[study].keys():
-                    self.reported.emit(sentences[lesion])
-                    record = record.forget(lesion, study)
+        for study, sentences in reasons.items():
+            for lesion in sentences.keys() & questions[study].keys():
+                self.reported.emit(sentences[lesion])
+                record = record.forget(lesion, study)
         self._asked = {study: _question(record, study, maps, relations) for study in maps}
         self._requestRelations(record, maps)
         return record
@@ -437,21 +437,18 @@ def _question(
     weights = maps[study].provenance.weights_hash
     for lesion in record.lesions:
         finding = lesion.findings.get(study)
-        # findings in other studies from which a place can be proposed: with a map, or with the query of an absent scan
-        usable = {
-            key: source
-            for key, source in lesion.findings.items()
-            if source.visible and key != study and (key in maps or source.query.startswith(weights))
-        }
-        if usable and (
-            finding is None
-            or not finding.reviewed
-            or (finding.visible and not finding.size.confirmed)
-        ):
-            sources = (
-                (key, scanOf(key), *kindOf(key), source.point_ras, str(source.size))
-                for key, source in sorted(usable.items())
-            )
+        if finding is not None and finding.reviewed:
+            hasNoSize = finding.visible and not finding.size.confirmed
+            if not hasNoSize:
+                continue
+        # of findings in other studies from which a place can be proposed
+        sources = []
+        for key, source in sorted(lesion.visible.items()):
+            # an absent scan has no map, but perhaps a query
+            if key != study and (key in maps or source.query.startswith(weights)):
+                size = str(source.size)
+                sources.append((key, scanOf(key), *kindOf(key), source.point_ras, size))
+        if sources:
             question[lesion.id] = (weights, scanOf(study), order, finding is None, *sources)
     return question
 

@@ -12,9 +12,18 @@ from ..shared.Signal import Listener, Signal
 from .FollowUpLogic import FollowUpLogic
 
 # names of the actions; the button of the action "new" is `newButton`
-NEW, REMOVE, PREVIOUS, NEXT, MERGE = "new", "remove", "previous", "next", "merge"
-CONFIRM, MOVE, MARK_NOT_VISIBLE, MARK_OUTSIDE = "confirm", "move", "notVisible", "outside"
-LONG_AXIS, SHORT_AXIS, ACCEPT_SIZE = "longAxis", "shortAxis", "acceptSize"
+NEW = "new"
+REMOVE = "remove"
+PREVIOUS = "previous"
+NEXT = "next"
+MERGE = "merge"
+CONFIRM = "confirm"
+MOVE = "move"
+MARK_NOT_VISIBLE = "notVisible"
+MARK_OUTSIDE = "outside"
+LONG_AXIS = "longAxis"
+SHORT_AXIS = "shortAxis"
+ACCEPT_SIZE = "acceptSize"
 KEYS = {  # keyboard key of each action; "" if the action has no key
     NEW: "W",
     CONFIRM: "C",

@@ -7,8 +7,10 @@ from ..shared import Views
 from ..shared.SceneNodes import removeNode
 from ..shared.Signal import Signal
 
-_POINT, _LINE = "vtkMRMLMarkupsFiducialNode", "vtkMRMLMarkupsLineNode"
-_INTERACTION, _SELECTION = "vtkMRMLInteractionNodeSingleton", "vtkMRMLSelectionNodeSingleton"
+_POINT = "vtkMRMLMarkupsFiducialNode"
+_LINE = "vtkMRMLMarkupsLineNode"
+_INTERACTION = "vtkMRMLInteractionNodeSingleton"
+_SELECTION = "vtkMRMLSelectionNodeSingleton"
 
 
 class LesionClicks:

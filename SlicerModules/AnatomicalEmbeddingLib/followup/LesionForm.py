@@ -36,31 +36,27 @@ class LesionForm(Listener):
         """Fill the form with the values of the chosen lesion. Texts that the user is typing do not change."""
         ui = self.ui
         record = self.logic.record
-        lesion = next(
-            (candidate for candidate in record.lesions if candidate.id == self.choice.lesion), None
-        )
+        lesions = {lesion.id: lesion for lesion in record.lesions}
+        lesion = lesions.get(self.choice.lesion)
         with self._filling:
             ui.formArea.setEnabled(lesion is not None)
             ui.formArea.setToolTip(
-                "" if lesion is not None else _("Choose a lesion in the table first.")
+                _("Choose a lesion in the table first.") if lesion is None else ""
             )
             for name, edit in self._edits.items():
-                text = getattr(lesion, name) if lesion else ""
+                text = "" if lesion is None else getattr(lesion, name)
                 isHalfWritten = edit.modified and self._lesion == self.choice.lesion
                 if edit.text != text and not isHalfWritten:
                     edit.text = text
             ui.targetCheckBox.checked = lesion is not None and lesion.target
             ui.nodalCheckBox.checked = lesion is not None and lesion.nodal
-            choices = [
-                (candidate.id, candidate.label)
-                for candidate in record.lesions
-                if lesion is not None and candidate is not lesion
-            ]
-            fillComboBox(
-                ui.splitSelector,
-                [("", _("no lesion")), *choices],
-                lesion.split_from if lesion else "",
-            )
+            choices = [("", _("no lesion"))]
+            if lesion is not None:
+                choices += [
+                    (key, whole.label) for key, whole in lesions.items() if whole is not lesion
+                ]
+            chosen = "" if lesion is None else lesion.split_from
+            fillComboBox(ui.splitSelector, choices, chosen)
         self._lesion = self.choice.lesion
 
     def _writer(self, name: str, textEdit) -> Callable[[], None]:

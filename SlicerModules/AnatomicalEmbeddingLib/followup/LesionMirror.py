@@ -50,18 +50,14 @@ class LesionMirror:
             return
         with self._writing:
             LesionPoints.removeLeftovers(self.scene)
-            # a list of points that has become empty stays
-            needed = {
-                *self._points,
-                *(study for lesion in record.lesions for study in lesion.findings),
-            }
-            self._points = {
-                key: LesionPoints.of(self.scene, node)
-                for key, node in self._volumes.items()
-                if key in needed
-            }
-            for study, points in self._points.items():
-                points.show(record, study)
+            needed = set(self._points)  # a list of points that has become empty stays
+            for lesion in record.lesions:
+                needed |= lesion.findings.keys()
+            self._points = {}
+            for study, volume in self._volumes.items():
+                if study in needed:
+                    self._points[study] = LesionPoints.of(self.scene, volume)
+                    self._points[study].show(record, study)
             self._lines = showAxes(self.scene, record, self._shown)
             self._observe()
         self.restrict()
@@ -98,22 +94,25 @@ class LesionMirror:
         """Draw the points and axes of the record again. Emit a sentence for each point or axis that the user deleted,
         and `placed` for each point that the user added."""
         record = self._record
-        lists = [
-            (study, points) for study, points in self._points.items() if self._isHere(points.node)
-        ]
-        gone = [
-            f"{lesion}: its point was deleted and has been restored. If the scan does not show the lesion, press Not "
-            "visible or Outside. To delete the lesion in all studies, press Remove."
-            for study, points in lists
-            for lesion in points.missing(record, study)
-        ] + [
-            f"{line.lesion}: its {line.kind} axis was deleted and has been restored. Draw the axis again to change it."
-            for line in self._lines
-            if not self._isHere(line.node) or line.axis is None
-        ]
-        added = [(study, place) for study, points in lists for place in points.unknownPoints()]
+        sentences = []
+        added = []
+        for study, points in self._points.items():
+            if not self._isHere(points.node):
+                continue
+            for lesion in points.missing(record, study):
+                sentences.append(
+                    f"{lesion}: its point was deleted and has been restored. If the scan does not show the lesion, "
+                    "press Not visible or Outside. To delete the lesion in all studies, press Remove."
+                )
+            added += [(study, place) for place in points.unknownPoints()]
+        for line in self._lines:
+            if not self._isHere(line.node) or line.axis is None:
+                sentences.append(
+                    f"{line.lesion}: its {line.kind} axis was deleted and has been restored. Draw the axis again to "
+                    "change it."
+                )
         self.show(record, self._volumes, self._shown)
-        for sentence in gone:
+        for sentence in sentences:
             self.reported.emit(sentence)
         for study, place in added:
             self.placed.emit(study, place, None)

@@ -64,28 +64,29 @@ class LesionPoints:
 
     def show(self, record: FollowUp, study: str) -> None:
         """Show a point at each lesion of the record in this study, and remove all other points."""
+        node = self.node
         followVolume(self.node, self.volumeNode)
         lesions = _lesionsShown(record, study)
-        before = self.node.StartModify()  # the node then emits one event for all changes
+        before = node.StartModify()  # the node then emits one event for all changes
         if list(self._lesions().values()) != [lesion.id for lesion in lesions]:
-            self.node.RemoveAllControlPoints()
+            node.RemoveAllControlPoints()
             for lesion in lesions:
-                self.node.AddControlPoint(
+                node.AddControlPoint(
                     vtk.vtkVector3d(*lesion.findings[study].point_ras), lesion.label
                 )
             makeIdsUnique(self.node)
-            ids = {self.node.GetNthControlPointID(n): lesion.id for n, lesion in enumerate(lesions)}
-            self.node.SetAttribute(_LESIONS_ATTRIBUTE, json.dumps(ids))
+            ids = {node.GetNthControlPointID(n): lesion.id for n, lesion in enumerate(lesions)}
+            node.SetAttribute(_LESIONS_ATTRIBUTE, json.dumps(ids))
         for index, lesion in enumerate(lesions):
             finding = lesion.findings[study]
-            if tuple(self.node.GetNthControlPointPosition(index)) != finding.point_ras:
-                self.node.SetNthControlPointPosition(index, *finding.point_ras)
+            if tuple(node.GetNthControlPointPosition(index)) != finding.point_ras:
+                node.SetNthControlPointPosition(index, *finding.point_ras)
             label, description = _texts(lesion, finding, status_of(record, lesion.id, study))
-            self.node.SetNthControlPointLabel(index, label)
-            self.node.SetNthControlPointDescription(index, description)
-            self.node.SetNthControlPointSelected(index, finding.reviewed)
-            self.node.SetNthControlPointAssociatedNodeID(index, self.volumeNode.GetID())
-        self.node.EndModify(before)
+            node.SetNthControlPointLabel(index, label)
+            node.SetNthControlPointDescription(index, description)
+            node.SetNthControlPointSelected(index, finding.reviewed)
+            node.SetNthControlPointAssociatedNodeID(index, self.volumeNode.GetID())
+        node.EndModify(before)
 
     def lesionAt(self, index: int) -> str:
         """Return the lesion id of a control point; "" for a point that the user added."""
@@ -129,13 +130,15 @@ def _texts(lesion: Lesion, finding: Finding, status: str) -> tuple[str, str]:
     if not finding.reviewed:
         label += f" {UNCERTAIN if status == UNCERTAIN else PROPOSED}"
     if finding.size.axes:
-        label += (
-            f" {_TIMES.join(f'{math.dist(*axis):.1f}' for axis in finding.size.axes.values())} mm"
-        )
-    if finding.reviewed or finding.guess is None or finding.guess.error_mm is None:
+        lengths = [f"{math.dist(*axis):.1f}" for axis in finding.size.axes.values()]
+        label += f" {_TIMES.join(lengths)} mm"
+    guess = finding.guess
+    if finding.reviewed or guess is None or guess.error_mm is None:
         return label, status
-    doubt = finding.guess.doubt and f"; {finding.guess.doubt}"  # "" stays ""
-    return label, f"{status}: {errorText(finding.guess.error_mm)}{doubt}"
+    description = f"{status}: {errorText(guess.error_mm)}"
+    if guess.doubt:
+        description += f"; {guess.doubt}"
+    return label, description
 
 
 @dataclass(frozen=True)
@@ -173,15 +176,13 @@ class AxisLine:
 
 def axisLines(scene) -> list[AxisLine]:
     """Return all lines in the scene that show axes of lesions."""
-    return [
-        AxisLine(
-            node,
-            node.GetNodeReference(VOLUME_ROLE),
-            *json.loads(node.GetAttribute(_AXIS_ATTRIBUTE)),
-        )
-        for node in nodesOf(scene, _LINES)
-        if node.GetAttribute(_AXIS_ATTRIBUTE) is not None
-    ]
+    lines = []
+    for node in nodesOf(scene, _LINES):
+        text = node.GetAttribute(_AXIS_ATTRIBUTE)
+        if text is not None:
+            lesion, kind = json.loads(text)
+            lines.append(AxisLine(node, node.GetNodeReference(VOLUME_ROLE), lesion, kind))
+    return lines
 
 
 def showAxes(scene, record: FollowUp, volumes: Mapping[str, object]) -> list[AxisLine]:
@@ -193,20 +194,17 @@ def showAxes(scene, record: FollowUp, volumes: Mapping[str, object]) -> list[Axi
         volumes: study key -> volume node.
     """
     # (volume ID, lesion id, kind of axis) -> (the axis, whether a person has confirmed it)
-    axes = {
-        (volume.GetID(), lesion.id, kind): (axis, lesion.findings[study].size.confirmed)
-        for study, volume in volumes.items()
-        for lesion in record.lesions
-        if study in lesion.findings
-        for kind, axis in lesion.findings[study].size.axes.items()
-    }
+    axes = {}
+    for study, volume in volumes.items():
+        for lesion in record.lesions:
+            if study in lesion.findings:
+                size = lesion.findings[study].size
+                for kind, axis in size.axes.items():
+                    axes[volume.GetID(), lesion.id, kind] = axis, size.confirmed
     lines = {}
     for line in axisLines(scene):
-        key = (
-            line.volumeNode.GetID() if line.volumeNode is not None else "",
-            line.lesion,
-            line.kind,
-        )
+        volumeId = "" if line.volumeNode is None else line.volumeNode.GetID()
+        key = (volumeId, line.lesion, line.kind)
         if key in axes and key not in lines:
             lines[key] = line
         else:

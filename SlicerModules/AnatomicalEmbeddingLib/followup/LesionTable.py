@@ -6,7 +6,7 @@ import qt
 from slicer.i18n import tr as _
 
 from AnatomicalEmbedding.followup import status as words
-from AnatomicalEmbedding.followup.lesions import MERGED, Finding, Lesion, Measurement
+from AnatomicalEmbedding.followup.lesions import MERGED, Finding, Guess, Lesion, Measurement
 from AnatomicalEmbedding.followup.record import FollowUp
 
 from ..shared.Colours import DOUBTFUL, GOOD, NOTHING, errorText
@@ -15,9 +15,12 @@ from ..shared.Signal import Flag, Listener
 from .LesionActions import LesionActions
 
 _MOST_STRETCHED = 4  # number of studies; with more studies, the table scrolls
-_LEAST_ROWS, _MOST_ROWS = 3, 10
+_LEAST_ROWS = 3
+_MOST_ROWS = 10
 _ROW_PX = 36  # height of a row on the screen
-_SEEN, _OPEN, _GONE = "\u2713", "\u25cb", "\u2715"
+_SEEN = "\u2713"
+_OPEN = "\u25cb"
+_GONE = "\u2715"
 
 
 class LesionTable(Listener):
@@ -81,9 +84,8 @@ class LesionTable(Listener):
         """Choose the lesion and the study of the current cell. The first column stands for no study."""
         record = self.logic.record
         if not self._filling and row >= 0:
-            self.choice.choose(
-                record.lesions[row].id, record.studies[column - 1].key if column else ""
-            )
+            study = record.studies[column - 1].key if column else ""
+            self.choice.choose(record.lesions[row].id, study)
 
 
 def fitColumns(table) -> None:
@@ -136,11 +138,12 @@ def _lesionText(lesion: Lesion) -> str:
 
 
 def _lesionTip(lesion: Lesion) -> str:
-    site = _("Site: {site}.").format(site=lesion.site) if lesion.site else ""
-    split = (
-        _("Split off from {lesion}.").format(lesion=lesion.split_from) if lesion.split_from else ""
-    )
-    return " ".join(part for part in (site, split) if part)
+    sentences = []
+    if lesion.site:
+        sentences.append(_("Site: {site}.").format(site=lesion.site))
+    if lesion.split_from:
+        sentences.append(_("Split off from {lesion}.").format(lesion=lesion.split_from))
+    return " ".join(sentences)
 
 
 def _signAndColour(finding: Finding, status: str) -> tuple[str, str | None]:
@@ -153,31 +156,34 @@ def _signAndColour(finding: Finding, status: str) -> tuple[str, str | None]:
     return (_SEEN if finding.state == MERGED else _GONE), NOTHING
 
 
+def _guessSentences(record: FollowUp, guess: Guess, status: str) -> list[str]:
+    """Return sentences about a proposed place: where it comes from, its error, and what speaks against it."""
+    sentences = []
+    for study in record.studies:
+        if study.key == guess.source:
+            text = _("This place was computed from the lesion's place in {study}.")
+            sentences.append(text.format(study=study.label))
+    if status == words.ABSENT:
+        sentences.append(
+            _(
+                "The scan probably does not show this place: press Outside, or Move and click on the lesion."
+            )
+        )
+    else:
+        error = errorText(guess.expected_error_mm, guess.probability)
+        sentences.append(f"{error[0].upper()}{error[1:]}.")
+    if guess.doubt:
+        sentences.append(_("Uncertain: {doubt}.").format(doubt=guess.doubt))
+    return sentences
+
+
 def _tip(record: FollowUp, finding: Finding, status: str) -> str:
     """Return the tool tip of a cell: what no person has reviewed yet, and where it comes from."""
-    guess = finding.guess
     sentences = []
     if not finding.reviewed:
         sentences.append(_("No person has reviewed this place."))
-        if guess is not None:
-            source = next(
-                (study.label for study in record.studies if study.key == guess.source), ""
-            )
-            if source:
-                sentences.append(
-                    _("This place was computed from the lesion's place in {study}.").format(
-                        study=source
-                    )
-                )
-            error = errorText(guess.expected_error_mm, guess.probability)
-            absent = _(
-                "The scan probably does not show this place: press Outside, or Move and click on the lesion."
-            )
-            sentences.append(
-                absent if status == words.ABSENT else f"{error[0].upper()}{error[1:]}."
-            )
-            if guess.doubt:
-                sentences.append(_("Uncertain: {doubt}.").format(doubt=guess.doubt))
+        if finding.guess is not None:
+            sentences += _guessSentences(record, finding.guess, status)
     if finding.size.axes and not finding.size.confirmed:
         sentences.append(
             _(

@@ -46,7 +46,8 @@ class Pairing(Listener):
     @property
     def reason(self) -> str:
         """A sentence that states why no pairs can be offered now; "" if pairs can be offered."""
-        logic, (earlier, later) = self.logic, self._studies
+        logic = self.logic
+        earlier, later = self._studies
         if earlier not in logic.volumes or later not in logic.volumes:
             return _("Choose two studies as prior and current first.")
         for study, second in ((earlier, later), (later, earlier)):
@@ -147,9 +148,7 @@ def _notes(assignment: Assignment, earlier: str, later: str) -> Iterator[str]:
             "{lesion} in {here} has no matching lesion: {there} probably does not show its place."
         ),
     }
-    for words, study, otherStudy in (
-        (assignment.earlier, earlier, later),
-        (assignment.later, later, earlier),
-    ):
-        for lesion, word in words.items():
-            yield sentences[word].format(lesion=lesion, here=study, there=otherStudy)
+    for lesion, word in assignment.earlier.items():
+        yield sentences[word].format(lesion=lesion, here=earlier, there=later)
+    for lesion, word in assignment.later.items():
+        yield sentences[word].format(lesion=lesion, here=later, there=earlier)

@@ -65,9 +65,8 @@ class ResponsePanel(Listener):
                 "After you have marked and measured lesions, the sums and the response are shown here."
             )
         study = self.choice.study or self.choice.usual
-        chosen = next(
-            (response for response in responses if response.study == study), responses[-1]
-        )
+        byStudy = {response.study: response for response in responses}
+        chosen = byStudy.get(study, responses[-1])
         lines = [_("Missing: {entry}").format(entry=sentence) for sentence in chosen.missing]
         lines += [_("Note: {remark}").format(remark=sentence) for sentence in chosen.notes]
         hidden = len(lines) - _MOST_SENTENCES

@@ -12,7 +12,8 @@ from .StudyOrder import Patient, Study, patients, setDate
 
 _DATE, _SCAN = range(2)
 _ROW_PX = 24  # height of a row on the screen
-_LEAST_ROWS, _MOST_ROWS = 2, 6
+_LEAST_ROWS = 2
+_MOST_ROWS = 6
 
 
 class StudyPanel:
@@ -91,9 +92,8 @@ class StudyPanel:
         fitHeight(table, min(max(len(self._studies), _LEAST_ROWS), _MOST_ROWS) * _ROW_PX)
 
     def _onPatient(self, index: int) -> None:
-        key = self.ui.patientSelector.itemData(index)
-        patient = next((entry for entry in patients(self.scene) if entry.key == key), None)
-        self.chosen.emit(None if patient is None else patient.volumes[0], None)
+        volumes = {entry.key: entry.volumes[0] for entry in patients(self.scene)}
+        self.chosen.emit(volumes.get(self.ui.patientSelector.itemData(index)), None)
 
     def _onPrior(self, index: int) -> None:
         self.chosen.emit(

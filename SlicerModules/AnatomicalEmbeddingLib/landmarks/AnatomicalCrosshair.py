@@ -1,7 +1,5 @@
 """The anatomical crosshair: while the mouse moves over one scan, all other scans show the same anatomical place."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 
@@ -25,10 +23,13 @@ class AnatomicalCrosshair(Listener):
     def __init__(
         self, scene, relations: SceneRelations, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.scene, self.store, self._relations = scene, relations.store, relations
+        self.scene = scene
+        self.store = relations.store
+        self._relations = relations
         self.volumes: list = []
         self.moved = Signal()
-        self._clock, self._next = clock, -1.0
+        self._clock = clock
+        self._next = -1.0
         self._pending: tuple | None = None
         self._observed: tuple | None = None
         self.markers = Markers(scene, "Anatomical crosshair", _COLOUR)
@@ -40,23 +41,24 @@ class AnatomicalCrosshair(Listener):
         return self._observed is not None
 
     def setEnabled(self, on: bool) -> None:
-        if on and not self.enabled:
-            node = self.scene.GetFirstNodeByClass("vtkMRMLCrosshairNode")
-            if node is not None:
-                self._observed = (
-                    node,
-                    node.AddObserver(node.CursorPositionModifiedEvent, self._onCursor),
-                )
-        elif not on and self._observed is not None:
+        if on == self.enabled:
+            return
+        if not on:
             node, tag = self._observed
             node.RemoveObserver(tag)
             self._observed = None
             self._forget()
+            return
+        node = self.scene.GetFirstNodeByClass("vtkMRMLCrosshairNode")
+        if node is not None:
+            tag = node.AddObserver(node.CursorPositionModifiedEvent, self._onCursor)
+            self._observed = (node, tag)
 
     def poll(self) -> None:
         start = self._clock()
         if self._pending is not None and start >= self._next:
-            place, self._pending = self._pending, None
+            place = self._pending
+            self._pending = None
             self.follow(*place)
             # half of the time is left for drawing
             self._next = start + max(_INTERVAL, 2 * (self._clock() - start))
@@ -87,7 +89,8 @@ class AnatomicalCrosshair(Listener):
             Views.jump(self.scene, node, world, centre=False, without=sliceNode)
 
     def _onCursor(self, caller, event: str) -> None:
-        xyz, ras = [0.0] * 3, [0.0] * 3
+        xyz = [0.0] * 3
+        ras = [0.0] * 3
         sliceNode = caller.GetCursorPositionXYZ(xyz)
         if sliceNode is None or not caller.GetCursorPositionRAS(ras):
             return

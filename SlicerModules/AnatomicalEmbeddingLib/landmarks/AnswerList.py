@@ -21,11 +21,13 @@ from AnatomicalEmbedding.matching.status import ABSENT, MATCHED
 from ..shared.Colours import AMBER, GREEN, errorText
 from ..shared.SceneNodes import nodesOf
 from ..shared.Views import keepingPlaceNode
+from ..shared.VolumeNodes import followVolume
 from .ControlPoints import makeIdsUnique, worldOf
 from .Edges import edgesIn, hasEdges
 
 MOVED, REMOVED = "moved", "removed"  # the user has moved, or removed, the answer
-VOLUME_ROLE, SOURCE_ROLE = "AnatomicalEmbedding.Volume", "AnatomicalEmbedding.SourceLandmarks"
+VOLUME_ROLE = "AnatomicalEmbedding.Volume"
+SOURCE_ROLE = "AnatomicalEmbedding.SourceLandmarks"
 _CLASS = "vtkMRMLMarkupsNode"
 _ATTRIBUTE = "AnatomicalEmbedding.Answers"
 
@@ -60,22 +62,15 @@ class Answer:
     def text(self) -> str:
         """The answer as a sentence, for descriptions and tool tips."""
         if self.status == MOVED:
-            return "placed by hand" + (
-                ", but the point in the template was moved later" if self.outdated else ""
-            )
+            if self.outdated:
+                return "placed by hand, but the point in the template was moved later"
+            return "placed by hand"
         if self.status == REMOVED:
             return "marked by hand as not visible"
         if self.status == ABSENT:
             return "absent: this scan does not seem to show the point"
-        return "; ".join(
-            filter(
-                None,
-                [
-                    f"{self.status}: {errorText(self.errorMm, self.probability, self.unitMm)}",
-                    self.doubt,
-                ],
-            )
-        )
+        text = f"{self.status}: {errorText(self.errorMm, self.probability, self.unitMm)}"
+        return f"{text}; {self.doubt}" if self.doubt else text
 
 
 class AnswerList:
@@ -137,15 +132,13 @@ class AnswerList:
         return self.node.GetNodeReference(SOURCE_ROLE)
 
     def follow(self) -> None:
-        transformId = self.volumeNode.GetTransformNodeID()
-        if self.node.GetTransformNodeID() != transformId:
-            self.node.SetAndObserveTransformNodeID(transformId)
+        followVolume(self.node, self.volumeNode)
 
     @property
     def answers(self) -> dict[str, Answer]:
         """A copy of the stored answers: {ID of the template point: answer}."""
-        text = self.node.GetAttribute(_ATTRIBUTE)
-        return {key: Answer(**values) for key, values in json.loads(text).items()} if text else {}
+        text = self.node.GetAttribute(_ATTRIBUTE) or "{}"
+        return {key: Answer(**fields) for key, fields in json.loads(text).items()}
 
     def keep(self, answers: dict[str, Answer]) -> None:
         """Store the answers on the node. answers: {ID of the template point: answer}."""
@@ -180,7 +173,8 @@ class AnswerList:
         return answer
 
     def show(self, answer: Answer) -> None:
-        node, index = self.node, self.node.GetControlPointIndexByID(answer.pointId)
+        node = self.node
+        index = self.node.GetControlPointIndexByID(answer.pointId)
         node.SetNthControlPointDescription(index, answer.text)
         node.SetNthControlPointSelected(
             index, answer.status in (MATCHED, MOVED) and not answer.outdated
@@ -200,9 +194,10 @@ class AnswerList:
 
     def sourceOf(self, pointId: str) -> str | None:
         """Return the ID of the template point whose answer is `pointId`. Returns None if `pointId` is not an answer."""
-        return next(
-            (source for source, answer in self.answers.items() if answer.pointId == pointId), None
-        )
+        for source, answer in self.answers.items():
+            if answer.pointId == pointId:
+                return source
+        return None
 
     def worldOf(self, answer: Answer):
         """Position of an answer, (3,) world mm; None if the answer has no position."""

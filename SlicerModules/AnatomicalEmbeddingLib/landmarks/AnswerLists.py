@@ -1,7 +1,5 @@
 """Third step after a click (see `LandmarkLogic`): write the answers into point lists, one list for each target."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -37,14 +35,19 @@ class AnswerLists:
     """
 
     def __init__(self, scene) -> None:
-        self.scene, self.points = scene, None
+        self.scene = scene
+        self.points = None
         self.targets: list = []
         self.lists: dict[str, AnswerList] = {}
 
     def link(self, points, targets: Sequence) -> None:
         """Set the template's point list (or None) and the targets. Find each target's list of answers in the scene."""
-        self.points, self.targets, self.lists = points, list(targets), {}
-        for target in self.targets if points is not None else ():
+        self.points = points
+        self.targets = list(targets)
+        self.lists = {}
+        if points is None:
+            return
+        for target in self.targets:
             answerList = AnswerList.find(self.scene, points, target)
             if answerList is not None:
                 self._add(answerList, target)
@@ -53,20 +56,15 @@ class AnswerLists:
         """Return one row for each point. outside: IDs of the points that lie outside the template."""
         if self.points is None:
             return []
-        answersByVolume = {
-            volumeId: answerList.answers for volumeId, answerList in self.lists.items()
+        rows = {
+            pointId: Row(pointId, labelOf(self.points, pointId), {}, pointId not in outside)
+            for pointId in definedIds(self.points)
         }
-        rows = []
-        for pointId in definedIds(self.points):
-            answers = {
-                volumeId: answerByPoint[pointId]
-                for volumeId, answerByPoint in answersByVolume.items()
-                if pointId in answerByPoint
-            }
-            rows.append(
-                Row(pointId, labelOf(self.points, pointId), answers, pointId not in outside)
-            )
-        return rows
+        for volumeId, answerList in self.lists.items():
+            for pointId, answer in answerList.answers.items():
+                if pointId in rows:
+                    rows[pointId].answers[volumeId] = answer
+        return list(rows.values())
 
     def answersIn(self, target) -> dict[str, Answer]:
         """Return the answers in one target: ID of the template's point -> answer. Without answers, return {}."""
@@ -155,9 +153,9 @@ class AnswerLists:
     def retract(self, pointId: str, keptFor: Sequence = ()) -> None:
         """Remove the answers to a template point that was moved. The user's own answers stay, marked as outdated.
 
-        Answers in the targets `keptFor` stay too, because the caller overwrites them at once.
+        Answers in the targets `keptFor` stay too, because the caller overwrites them at once. pointId: "" for no point.
         """
-        for answerList in self.lists.values() if pointId else ():
+        for answerList in self.lists.values():
             answers = answerList.answers
             if pointId not in answers:
                 continue

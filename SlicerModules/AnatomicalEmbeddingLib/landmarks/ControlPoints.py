@@ -1,7 +1,5 @@
 """Access to the points of a list by ID. If a point is deleted, the IDs of other points stay; indices change."""
 
-from __future__ import annotations
-
 import numpy as np
 
 
@@ -23,12 +21,12 @@ def isPreview(listNode, index: int) -> bool:
 
 
 def makeIdsUnique(listNode) -> None:
-    """Give a new ID to each point that has the same ID as an earlier point. Loaded lists may contain such points."""
-    ids: set[str] = set()
+    """Give a new ID to each point that has no ID, or that of an earlier point. Loaded lists may have such points."""
+    ids = {""}
     for n in range(listNode.GetNumberOfControlPoints()):
-        while (pointId := listNode.GetNthControlPointID(n)) in ids or not pointId:
+        while listNode.GetNthControlPointID(n) in ids:
             listNode.ResetNthControlPointID(n)
-        ids.add(pointId)
+        ids.add(listNode.GetNthControlPointID(n))
 
 
 def labelOf(listNode, pointId: str) -> str:

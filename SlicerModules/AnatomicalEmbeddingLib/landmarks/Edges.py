@@ -4,8 +4,6 @@ The edges of a plane or box are three rows (3, 3), mm: a row is a direction time
 has no length.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import slicer
 import vtk

@@ -1,7 +1,5 @@
 """Undo and redo of the user's changes of landmarks. A state contains copies of all point lists, with the point IDs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -36,13 +34,11 @@ class LandmarkHistory(UndoStack[_State | None]):
             isStep: True to add an undo step; False if only new answers have arrived.
         """
         lists = {source.GetID(): (_copy(source), None)}
-        lists |= {
-            answerList.node.GetID(): (_copy(answerList.node), answerList.answers)
-            for answerList in answerLists
-        }
-        state = _State(
-            [(nodeId, _content(copy), answers) for nodeId, (copy, answers) in lists.items()], lists
-        )
+        for answerList in answerLists:
+            node = answerList.node
+            lists[node.GetID()] = (_copy(node), answerList.answers)
+        content = [(nodeId, _content(copy), answers) for nodeId, (copy, answers) in lists.items()]
+        state = _State(content, lists)
         if isStep and self.now is not None:
             self.step(state)
         else:

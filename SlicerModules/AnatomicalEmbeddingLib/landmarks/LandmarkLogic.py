@@ -8,8 +8,6 @@ A click causes four steps:
     show     `LandmarkLogic.jumpTo`: moves all views to the point and its answers
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
@@ -49,8 +47,12 @@ class LandmarkLogic(Listener):
     """
 
     def __init__(self, scene, relations: SceneRelations) -> None:
-        self.scene, self.store, self._relations = scene, relations.store, relations
-        self.changed, self.reported, self.shown = Signal(), Signal(), Signal()
+        self.scene = scene
+        self.store = relations.store
+        self._relations = relations
+        self.changed = Signal()
+        self.reported = Signal()
+        self.shown = Signal()
         self.template = self.points = None
         self.targets: list = []
         self.jumps = True
@@ -86,7 +88,8 @@ class LandmarkLogic(Listener):
         targets = [node for node in targets if node is not None and node is not template]
         if template is self.template and targets == self.targets:
             return
-        self.template, self.targets = template, targets
+        self.template = template
+        self.targets = targets
         if template is None:
             self.setPoints(None)
         self._linkAnswers()
@@ -98,7 +101,9 @@ class LandmarkLogic(Listener):
             self._observer.stop()
             self._observer = None
             self._placeAlsoIn(())
-        self.points, self._refused, self._awaited = listNode, [], ""
+        self.points = listNode
+        self._refused = []
+        self._awaited = ""
         self.history = LandmarkHistory(self.scene)
         if listNode is not None:
             self._observer = ListObserver(
@@ -141,10 +146,11 @@ class LandmarkLogic(Listener):
     def _edgesHaveChanged(self) -> bool:
         """Return True once after the user has turned or resized a plane or box, when it stays as it is."""
         nodes = [answerList.node for answerList in self._answers.lists.values()]
-        nodes += [] if self.points is None else [self.points]
-        edges = [values for node in nodes if (values := edgesOf(node))]
+        if self.points is not None:
+            nodes.append(self.points)
+        edges = list(filter(None, map(edgesOf, nodes)))
         before, updated = self._edges
-        haveChanged = edges == before != updated
+        haveChanged = edges == before and edges != updated
         self._edges = edges, edges if haveChanged else updated
         return haveChanged
 
@@ -163,8 +169,10 @@ class LandmarkLogic(Listener):
 
     def measurementIn(self, volumeNode) -> Measurement | None:
         """Return what the template's line, angle or curve measures in the template or a target, see `Measurements`."""
-        if self.points is None or volumeNode is self.template:
-            return None if self.points is None else measurementOf(self.points)
+        if self.points is None:
+            return None
+        if volumeNode is self.template:
+            return measurementOf(self.points)
         answerList = self.answersIn(volumeNode)
         return None if answerList is None else measurementIn(self.points, answerList)
 
@@ -173,24 +181,25 @@ class LandmarkLogic(Listener):
         row = self._row(pointId)
         if row is None:
             return {}
-        absent = [
-            volumeId
+        return {
+            volumeId: f"{row.label}: not in this scan"
             for volumeId, answer in row.answers.items()
             if answer.status in (ABSENT, REMOVED)
-        ]
-        return dict.fromkeys(absent, f"{row.label}: not in this scan")
+        }
 
     def placeIn(self, volumeNode) -> np.ndarray | None:
         """Return the place (3,) of the active point, or of its answer, in a scan, world mm. None without a place."""
-        if self.points is None or volumeNode is self.template:
-            return None if self.points is None else worldOf(self.points, self.active)
-        answerList = self.answersIn(volumeNode)
-        answer = None if answerList is None else answerList.answers.get(self.active)
-        return None if answer is None else answerList.worldOf(answer)
+        if self.points is None:
+            return None
+        if volumeNode is self.template:
+            return worldOf(self.points, self.active)
+        answer = self._answers.answersIn(volumeNode).get(self.active)
+        return None if answer is None else self.answersIn(volumeNode).worldOf(answer)
 
     def jumpTo(self, pointId: str) -> None:
         """Make a point the active point, and move all views to the point and its answers."""
-        self._awaited, self.active = "", pointId
+        self._awaited = ""
+        self.active = pointId
         for node in [self.template, *self.targets]:
             place = None if node is None else self.placeIn(node)
             if place is not None:
@@ -259,33 +268,24 @@ class LandmarkLogic(Listener):
         Moving fails if a map is missing, if the click lies outside the target, or if the template does not show the
         place. Then `poll` deletes the point later, because the view still uses the point during the click.
         """
-        label, inClicked = (
-            labelOf(self.points, pointId),
-            fromWorld(clicked, [worldOf(self.points, pointId)]),
-        )
-        canMatch = (
-            self._relations.reachable(clicked, [self.template]) and holds(clicked, inClicked)[0]
-        )
-        match = self._relations.match(clicked, inClicked, [self.template])[0] if canMatch else None
-        if match is None or (match.status is not None and match.status[0] == ABSENT):
+        label = labelOf(self.points, pointId)
+        inClicked = fromWorld(clicked, [worldOf(self.points, pointId)])
+        why = self._whyUnplaced(clicked, inClicked)
+        if not why:
+            match = self._relations.match(clicked, inClicked, [self.template])[0]
+            if match.status is not None and match.status[0] == ABSENT:
+                why = f"{self.template.GetName()} does not seem to show this place"
+        if why:
             self._refused.append(pointId)
             self.points.SetNthControlPointVisibility(index, False)
-            unready = [node for node in (clicked, self.template) if self.store.map(node) is None]
-            why = "between a CT and a film, points are found only if the template is the CT"
-            if match is not None:
-                why = f"{self.template.GetName()} does not seem to show this place"
-            elif unready:
-                why = f"{unready[0].GetName()} is not prepared yet"
-            elif not holds(clicked, inClicked)[0]:
-                why = f"it lies outside {clicked.GetName()}"
-            remedy = f"click in {self.template.GetName()}{', or wait' if unready else ''}"
+            isReady = all(self.store.map(n) is not None for n in (clicked, self.template))
+            remedy = f"click in {self.template.GetName()}{'' if isReady else ', or wait'}"
             self.reported.emit(f"{label}: not placed, because {why}; {remedy}.")
             self.prepare()
             return False
         with self._writing:
-            self.points.SetNthControlPointPositionWorld(
-                index, *toWorld(self.template, match.points_ras)[0]
-            )
+            place = toWorld(self.template, match.points_ras)[0]
+            self.points.SetNthControlPointPositionWorld(index, *place)
             self.points.SetNthControlPointAssociatedNodeID(index, self.template.GetID())
         self._match(pointId)
         self._answerByHand(pointId, clicked, MOVED, inClicked[0])
@@ -294,6 +294,17 @@ class LandmarkLogic(Listener):
             "check this place before you use it."
         )
         return True
+
+    def _whyUnplaced(self, clicked, place: np.ndarray) -> str:
+        """Return why a click in a target cannot be matched in the template; "" if it can. place: (1, 3) RAS mm."""
+        for node in (clicked, self.template):
+            if self.store.map(node) is None:
+                return f"{node.GetName()} is not prepared yet"
+        if not holds(clicked, place)[0]:
+            return f"it lies outside {clicked.GetName()}"
+        if not self._relations.reachable(clicked, [self.template]):
+            return "between a CT and a film, points are found only if the template is the CT"
+        return ""
 
     def _match(self, pointId: str) -> None:
         self.prepare()
@@ -353,10 +364,11 @@ class LandmarkLogic(Listener):
             confirm(self.points, pointId)
             self._match(pointId)
             self._record()
-        elif pointId in (answers := self._answers.answersIn(volumeNode)):
-            place = self.answersIn(volumeNode).worldOf(answers[pointId])
-            if place is not None:
-                self.setByHand(pointId, volumeNode, place)
+            return
+        answer = self._answers.answersIn(volumeNode).get(pointId)
+        place = None if answer is None else self.answersIn(volumeNode).worldOf(answer)
+        if place is not None:
+            self.setByHand(pointId, volumeNode, place)
 
     def setNotVisible(self, pointId: str, volumeNode) -> None:
         """Record the user's decision that the scan does not show the point."""
@@ -460,26 +472,27 @@ class LandmarkLogic(Listener):
         following = [node for node in self.targets if self._showsActive(node)]
         self._updateAnswers()
         for node in following:
-            if (place := self.placeIn(node)) is not None:
+            place = self.placeIn(node)
+            if place is not None:
                 Views.jump(self.scene, node, place, centre=False)
         self._record(isStep=False)
         if self._awaited and not self._writing:
             self._jumpToAwaited(self._awaited)
 
     def _showsActive(self, node) -> bool:
-        viewPlace, place = Views.pointInSlices(Views.viewsOf(self.scene, node)), self.placeIn(node)
-        return (
-            viewPlace is not None and place is not None and np.allclose(viewPlace, place, atol=0.5)
-        )
+        viewPlace = Views.pointInSlices(Views.viewsOf(self.scene, node))
+        place = self.placeIn(node)
+        if viewPlace is None or place is None:
+            return False
+        return np.allclose(viewPlace, place, atol=0.5)
 
     def _onNodeRemoved(self, *_: object) -> None:
         """Stop using nodes that were removed from the scene, and targets whose list of answers was removed."""
-        remaining = [node for node in self.targets if self._isHere(node)]
-        targets = [
-            node
-            for node in remaining
-            if (answerList := self.answersIn(node)) is None or self._isHere(answerList.node)
-        ]
+        targets = []
+        for node in self.targets:
+            answerList = self.answersIn(node)
+            if self._isHere(node) and (answerList is None or self._isHere(answerList.node)):
+                targets.append(node)
         if self.points is not None and not self._isHere(self.points):
             self.setPoints(None)
         self.setScans(self.template if self._isHere(self.template) else None, targets)

@@ -31,10 +31,12 @@ class LandmarkMatcher:
     """Finds the template's points in the targets. outside: IDs of the points that lie outside the template."""
 
     def __init__(self, relations: SceneRelations, answers: AnswerLists) -> None:
-        self.store, self._relations, self._answers = relations.store, relations, answers
+        self.store = relations.store
+        self._relations = relations
+        self._answers = answers
         self._sets = LandmarkSets(relations)
         self.outside: set[str] = set()
-        self._refusals: set[str] = set()
+        self._refusals: list[str] = []
 
     def match(self, template, moved: str = "") -> list[str]:
         """Match points in all targets that have a map. Returns messages for the user.
@@ -45,8 +47,8 @@ class LandmarkMatcher:
         moved: ID of a new or moved point, or "". This point is matched again. The user's own answers to this point stay
         and are marked as outdated.
         """
-        ids, templateMap = definedIds(self._answers.points), self.store.map(template)
-        if templateMap is None or not ids:
+        ids = definedIds(self._answers.points)
+        if self.store.map(template) is None or not ids:
             self._answers.retract(moved)
             return []
         places = fromWorld(template, [worldOf(self._answers.points, pointId) for pointId in ids])
@@ -56,33 +58,30 @@ class LandmarkMatcher:
         # answers that are overwritten below are not removed here: otherwise they would flicker in the views
         self._answers.retract(moved, keptFor=() if moved in self.outside else targets)
         self._relations.request(template, targets)
-        if cts := [node.GetName() for node in targets if isFilm(template) and not isFilm(node)]:
+        cts = [node.GetName() for node in targets if isFilm(template) and not isFilm(node)]
+        if cts:
             sentences.append(
                 f"{', '.join(cts)}: points of a film are not found in a CT; make the CT the template."
             )
         targets = self._relations.reachable(template, targets)
         sentences += self._noteRefusals(template, targets)
         corrections = self._answers.corrections()
-        sources = {
-            target: self._sources(
-                template, target, dict(zip(ids, places, strict=True)), corrections
-            )
-            for target in targets
-        }
+        placeOf = dict(zip(ids, places, strict=True))
+        sources = {}
+        # indices of the points without an answer -> targets; these are matched together
         groups: dict[tuple[int, ...], list] = {}
         for target in targets:
+            sources[target] = self._sources(template, target, placeOf, corrections)
             isApart = self._relations.areApart(template, target)
             answers = self._answers.answersIn(target)
-            missing = tuple(
-                n
-                for n in np.flatnonzero(inside)
-                if not _isCurrent(
-                    answers.get(ids[n]), sources[target][ids[n]], ids[n] == moved, isApart
-                )
-            )
+            missing = []
+            for n in np.flatnonzero(inside):
+                answer = answers.get(ids[n])
+                source = sources[target][ids[n]]
+                if not _isCurrent(answer, source, ids[n] == moved, isApart):
+                    missing.append(n)
             if missing:
-                groups.setdefault(missing, []).append(target)
-        # targets that lack the same answers are matched together
+                groups.setdefault(tuple(missing), []).append(target)
         for missing, group in groups.items():
             missingIds = [ids[n] for n in missing]
             groupSources = {target: sources[target] for target in group}
@@ -107,8 +106,10 @@ class LandmarkMatcher:
         edges = edgesIn(template, self._answers.points)
         bodyEdges = vectors_to_body(self.store.map(template), centre, edges)
         for answerList in self._answers.lists.values():
-            volume, node = answerList.volumeNode, answerList.node
-            embedding, answers = self.store.map(volume), answerList.answers
+            volume = answerList.volumeNode
+            node = answerList.node
+            embedding = self.store.map(volume)
+            answers = answerList.answers
             if embedding is None or isFilm(volume):
                 continue
             for pointId, answer in answers.items():
@@ -132,23 +133,20 @@ class LandmarkMatcher:
         """Match points in targets and write the answers. sources: target -> result of `_sources`."""
         targets = list(sources)
         try:
-            targetMatches = [
-                self._withExamples(template, target, ids, matches, corrections)
-                for target, matches in zip(
-                    targets, self._relations.match(template, places, targets), strict=True
+            targetMatches = self._relations.match(template, places, targets)
+            for n, target in enumerate(targets):
+                targetMatches[n] = self._withExamples(
+                    template, target, ids, targetMatches[n], corrections
                 )
-            ]
         except AnatomicalEmbeddingError as error:
             return [str(error)]
         for target, matches in zip(targets, targetMatches, strict=True):
             doubts = self._relations.doubts(template, places, target, matches)
-            answers = [
-                replace(
-                    judgement(matches, n, sources[target][pointId], doubts[n]),
-                    unitMm=self.store.map(target).unit_mm,
-                )
-                for n, pointId in enumerate(ids)
-            ]
+            unitMm = self.store.map(target).unit_mm
+            answers = []
+            for n, pointId in enumerate(ids):
+                answer = judgement(matches, n, sources[target][pointId], doubts[n])
+                answers.append(replace(answer, unitMm=unitMm))
             self._answers.write(target, ids, matches.points_ras, answers)
         return []
 
@@ -175,7 +173,8 @@ class LandmarkMatcher:
         from AnatomicalEmbedding.landmarks.combination import combine
         from AnatomicalEmbedding.matching.match import join_matches
 
-        points, setAnswers = self._answers.points, {}
+        points = self._answers.points
+        setAnswers = {}
         if self._relations.computed(template, target) is None:
             setAnswers = self._sets.examplesIn(points, target, ids)
         if not setAnswers and not corrections.keys() & set(ids):
@@ -183,7 +182,8 @@ class LandmarkMatcher:
         rows = []
         unitMm = self.store.map(target).unit_mm
         for n, pointId in enumerate(ids):
-            answers, weights = [matches[[n]]], [1.0]
+            answers = [matches[[n]]]
+            weights = [1.0]
             for correction in corrections.get(pointId, ()):
                 if self._isExample(correction, target):
                     place = correction.place[None]
@@ -230,28 +230,27 @@ class LandmarkMatcher:
             source = f"{source}-doubted"
         elif relation is self._relations.computed(template, target):
             source = f"{source}-{BY_REGISTRATION}"
-        points, sources = self._answers.points, {}
+        sources = {}
         for pointId, place in places.items():
-            examples = [c for c in corrections.get(pointId, ()) if self._isExample(c, target)]
-            correctionKeys = (
-                f"{self.store.map(c.volumeNode).provenance.scan_hash[:12]} {np.round(c.place, 1)}+"
-                for c in examples
-            )
-            keys = "".join(correctionKeys) + self._sets.key(points, pointId)
+            keys = ""
+            for correction in corrections.get(pointId, ()):
+                if self._isExample(correction, target):
+                    scanHash = self.store.map(correction.volumeNode).provenance.scan_hash
+                    keys += f"{scanHash[:12]} {np.round(correction.place, 1)}+"
+            keys += self._sets.key(self._answers.points, pointId)
             sources[pointId] = f"{keys}{place.round(1)} {source}"
         return sources
 
     def _noteRefusals(self, template, targets: list) -> list[str]:
         """Return a sentence, once for each target, if the template and the target seem not to show the one patient that
         the user has named."""
-        reasons = {target: self._relations.relation(template, target).refusal for target in targets}
-        refused = {
-            target: f"{template.GetName()} and {target.GetName()}: {why}"
-            for target, why in reasons.items()
-            if why
-        }
-        new = [text for text in refused.values() if text not in self._refusals]
-        self._refusals = set(refused.values())
+        refusals = []
+        for target in targets:
+            why = self._relations.relation(template, target).refusal
+            if why:
+                refusals.append(f"{template.GetName()} and {target.GetName()}: {why}")
+        new = [text for text in refusals if text not in self._refusals]
+        self._refusals = refusals
         return [f"{text} The points are matched, and uncertain." for text in new]
 
     def _noteOutside(self, template, outside: set[str]) -> list[str]:
@@ -280,18 +279,18 @@ def judgement(matches, n: int, source: str, doubt: str) -> Answer:
     """
     if matches.status is None:
         return Answer("", UNCERTAIN, madeFrom=source)
-    status, error, chance = (
-        values[n] for values in (matches.status, matches.expected_error_mm, matches.probability)
-    )
-    status = UNCERTAIN if doubt and status == MATCHED else str(status)
-    return Answer(
-        "", status, float(error), float(chance), source, doubt=doubt if status == UNCERTAIN else ""
-    )
+    status = str(matches.status[n])
+    if doubt and status == MATCHED:
+        status = UNCERTAIN
+    if status != UNCERTAIN:
+        doubt = ""
+    errorMm = float(matches.expected_error_mm[n])
+    return Answer("", status, errorMm, float(matches.probability[n]), source, doubt=doubt)
 
 
 def _isCurrent(answer: Answer | None, source: str, hasMoved: bool, isApart: bool) -> bool:
     """Return False if the point must be matched. While a correspondence is computed, its earlier answer stays."""
-    isSame = answer is not None and (
-        answer.madeFrom == source if isApart else answer.madeFrom.startswith(source)
-    )
-    return answer is not None and (answer.byHand or (isSame and not hasMoved))
+    if answer is None or answer.byHand:
+        return answer is not None
+    isSame = answer.madeFrom == source if isApart else answer.madeFrom.startswith(source)
+    return isSame and not hasMoved

@@ -32,7 +32,8 @@ class LandmarkSets:
 
     def key(self, points, pointId: str) -> str:
         """Return a text that identifies the examples of a point in its set; "" without a set or such a landmark."""
-        path, label = setFile(points), labelOf(points, pointId)
+        path = setFile(points)
+        label = labelOf(points, pointId)
         if not path:
             return ""
         try:

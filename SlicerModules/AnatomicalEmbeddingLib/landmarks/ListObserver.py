@@ -1,7 +1,5 @@
 """Reports each edit of a point list by the user exactly once, although an edit causes many events."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import slicer
@@ -30,8 +28,12 @@ class ListObserver:
         ignored: Callable[[], bool],
         previewed: Callable[[int], None] | None = None,
     ) -> None:
-        self._node, self._ignored, self._previewed = node, ignored, previewed
-        self._placed, self._moved, self._edited = pointPlaced, moved, edited
+        self._node = node
+        self._ignored = ignored
+        self._previewed = previewed
+        self._placed = pointPlaced
+        self._moved = moved
+        self._edited = edited
         self.inHand = self._dirty = False
         self._before: dict[str, tuple[float, ...]] = {}
         events = slicer.vtkMRMLMarkupsNode

@@ -3,8 +3,6 @@
 The last row of a line, angle or curve is its length, angle or area.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import qt
@@ -39,7 +37,8 @@ class MatchTable(Listener):
     """
 
     def __init__(self, widget, logic: LandmarkLogic) -> None:
-        self.widget, self.logic = widget, logic
+        self.widget = widget
+        self.logic = logic
         self.widget.horizontalHeader().setSectionResizeMode(qt.QHeaderView.ResizeToContents)
         self.widget.connect("cellDoubleClicked(int,int)", self._onDoubleClick)
         self.widget.connect("itemChanged(QTableWidgetItem*)", self._onEdited)
@@ -50,21 +49,19 @@ class MatchTable(Listener):
         self.update()
 
     def update(self) -> None:
-        self._rows, targets = self.logic.rows(), self.logic.targets
-        headers = [_("Landmark"), *(node.GetName() for node in targets)]
+        table = self.widget
+        targets = self.logic.targets
+        measurement = self.logic.measurementIn(self.logic.template)
+        self._rows = self.logic.rows()
         with self._filling:
-            table = self.widget
-            setColumns(table, headers)
-            measurement = self.logic.measurementIn(self.logic.template)
+            setColumns(table, [_("Landmark"), *(node.GetName() for node in targets)])
             table.setRowCount(len(self._rows) + (measurement is not None))
             for r, row in enumerate(self._rows):
-                outside = "" if row.inside else _("This point lies outside the template.")
-                putCell(
-                    table, r, 0, row.label, outside, None if row.inside else DOUBTFUL, editable=True
-                )
+                tip = "" if row.inside else _("This point lies outside the template.")
+                colour = None if row.inside else DOUBTFUL
+                putCell(table, r, 0, row.label, tip, colour, editable=True)
                 for c, node in enumerate(targets, start=1):
-                    text, tip, colour = self._shown(row, node)
-                    putCell(table, r, c, text, tip, colour)
+                    putCell(table, r, c, *self._shown(row, node))
             if measurement is not None:
                 text = f"{measurement.quantity} {_valueOf(measurement)}"
                 putCell(table, len(self._rows), 0, text, _("Measured in the template."))
@@ -82,31 +79,35 @@ class MatchTable(Listener):
 
     def _decide(self, decision: Callable) -> None:
         """Call decision(pointId, volumeNode) for the current cell."""
-        row, column = self.widget.currentRow(), self.widget.currentColumn()
+        row = self.widget.currentRow()
+        column = self.widget.currentColumn()
         if 0 <= row < len(self._rows) and column >= 0:
             volumes = [self.logic.template, *self.logic.targets]
             decision(self._rows[row].pointId, volumes[column])
 
     def menuFor(self, row: int, column: int):
+        """Return the menu of a cell. row, column: of the cell; column 0 is the template."""
+        logic = self.logic
         menu = qt.QMenu(self.widget)
         menu.setAttribute(qt.Qt.WA_DeleteOnClose)
         pointId = self._rows[row].pointId
-        node = self.logic.targets[column - 1] if column else None
-        actions = {_("Show in all scans"): lambda: self.logic.jumpTo(pointId)}
-        if node is None:
-            if isFromSet(self.logic.points, pointId):
-                actions[_("Confirm this place in the template")] = lambda: self.logic.confirm(
-                    pointId, self.logic.template
-                )
-            actions[_("Delete this landmark")] = lambda: self.logic.deletePoint(pointId)
+        node = [logic.template, *logic.targets][column]
+
+        def confirm() -> None:
+            logic.confirm(pointId, node)
+
+        def matchAgain() -> None:
+            logic.matchAgain([pointId], node, corrections=True)
+
+        actions = {_("Show in all scans"): lambda: logic.jumpTo(pointId)}
+        if column == 0:
+            if isFromSet(logic.points, pointId):
+                actions[_("Confirm this place in the template")] = confirm
+            actions[_("Delete this landmark")] = lambda: logic.deletePoint(pointId)
         else:
-            actions[_("Confirm this answer (Y)")] = lambda: self.logic.confirm(pointId, node)
-            actions[_("Not visible in this scan (X)")] = lambda: self.logic.setNotVisible(
-                pointId, node
-            )
-            actions[_("Match again and replace my own answer")] = lambda: self.logic.matchAgain(
-                [pointId], node, corrections=True
-            )
+            actions[_("Confirm this answer (Y)")] = confirm
+            actions[_("Not visible in this scan (X)")] = lambda: logic.setNotVisible(pointId, node)
+            actions[_("Match again and replace my own answer")] = matchAgain
         for text, slot in actions.items():
             menu.addAction(text).connect("triggered()", slot)
         return menu
@@ -147,7 +148,8 @@ class MatchTable(Listener):
             words = STATUS_WORDS[answer.status]
             return _("{words}, check").format(words=words) if answer.outdated else words
         error = _("unknown") if answer.errorMm is None else mmText(answer.errorMm, answer.unitMm)
-        return ", ".join(filter(None, [error, answer.doubt.partition(":")[0]]))
+        doubt = answer.doubt.partition(":")[0]
+        return f"{error}, {doubt}" if doubt else error
 
     def _onDoubleClick(self, row: int, column: int) -> None:
         if row < len(self._rows) and column > 0:

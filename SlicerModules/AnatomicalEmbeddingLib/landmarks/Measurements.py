@@ -1,7 +1,5 @@
 """What a line, an angle or a curve measures in the template and in the targets, with its error."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from AnatomicalEmbedding.landmarks.markups import QUANTITIES, Markup, check_count, measurement_of
@@ -16,7 +14,8 @@ _STATUS = {MOVED: MATCHED, REMOVED: ABSENT}  # what the user's own answers are f
 
 def measurementOf(points) -> Measurement | None:
     """Measure the template's line, angle or curve. Returns None for a point list, or if points are still missing."""
-    markup, ids = markupOf(points), definedIds(points)
+    markup = markupOf(points)
+    ids = definedIds(points)
     if markup is None:
         return None
     places = np.array([worldOf(points, pointId) for pointId in ids])
@@ -36,7 +35,8 @@ def measurementIn(points, answerList: AnswerList) -> Measurement | None:
     Returns:
         None for a point list, or if a point has no answer yet.
     """
-    markup, answers = markupOf(points), answerList.answers
+    markup = markupOf(points)
+    answers = answerList.answers
     ids = definedIds(points)
     if markup is None or any(pointId not in answers for pointId in ids):
         return None

@@ -1,7 +1,5 @@
 """Writes the points and the measurement of each scan that came from DICOM as a structured report (SR)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from slicer.i18n import tr as _
@@ -31,24 +29,22 @@ def writeReports(logic: LandmarkLogic, folder: str | Path) -> str:
     names = fileNames([f"{volume.GetName()} {logic.points.GetName()}" for volume in volumes])
     rows = logic.rows()
     uids = dict(zip((row.pointId for row in rows), new_uids(len(rows)), strict=True))
-    leftOut, written, notes = [], [], []
+    leftOut = []
+    written = []
+    notes = []
     for volume, name in zip(volumes, names, strict=True):
         files = instanceFiles(volume)
         if not files:
             leftOut.append(volume.GetName())
             continue
         points, errors, ids = _pointsIn(logic, rows, volume)
+        pointUids = [uids[pointId] for pointId in ids]
         measurement = logic.measurementIn(volume)
+        measurements = [] if measurement is None else [measurement]
         path = Path(folder, f"{name}.sr.dcm")
         try:
-            write_points_report(
-                points,
-                read_source(volume.GetName(), files, instead=_("leave this scan out")),
-                path,
-                errors,
-                [uids[pointId] for pointId in ids],
-                [] if measurement is None else [measurement],
-            )
+            source = read_source(volume.GetName(), files, instead=_("leave this scan out"))
+            write_points_report(points, source, path, errors, pointUids, measurements)
             written.append(path.name)
         except AnatomicalEmbeddingError as error:
             notes.append(str(error))
@@ -66,14 +62,21 @@ def _pointsIn(
 ) -> tuple[PointList, list[float | None], list[str]]:
     """Return the points that a scan shows, in its own RAS mm, their expected errors, and the IDs of the template's
     points. A point that the user has placed has no error."""
-    labels, places, texts, errors, ids = [], [], [], [], []
+    labels = []
+    places = []
+    texts = []
+    errors = []
+    ids = []
     for row in rows:
-        node, pointId, error = logic.points, row.pointId, None
+        node = logic.points
+        pointId = row.pointId
+        error = None
         if volumeNode is not logic.template:
             answer = row.answers.get(volumeNode.GetID())
             if answer is None:
                 continue
-            node, pointId = logic.answersIn(volumeNode).node, answer.pointId
+            node = logic.answersIn(volumeNode).node
+            pointId = answer.pointId
             error = None if answer.byHand else answer.errorMm
         place = worldOf(node, pointId)
         if place is not None:

@@ -1,7 +1,5 @@
 """Writes the matches into a table node, which Slicer can show, save and export as CSV."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import vtk
@@ -64,15 +62,16 @@ def _pointRows(logic: LandmarkLogic) -> Iterator[tuple[str, ...]]:
 def _measurementRows(logic: LandmarkLogic) -> Iterator[tuple[str, ...]]:
     for volumeNode in (logic.template, *logic.targets):
         measurement = logic.measurementIn(volumeNode)
-        if measurement is not None:
-            values = (measurement.value, measurement.margin or None)
-            value, margin = ("" if number is None else f"{number:.2f}" for number in values)
-            status = measurement.status or "template"
-            blank = ("", "", "")
-            yield (
-                *(measurement.quantity, volumeNode.GetName(), *blank, status, *blank),
-                *(value, measurement.unit, margin),
-            )
+        if measurement is None:
+            continue
+        value = "" if measurement.value is None else f"{measurement.value:.2f}"
+        margin = f"{measurement.margin:.2f}" if measurement.margin else ""
+        status = measurement.status or "template"
+        blank = ("", "", "")
+        yield (
+            *(measurement.quantity, volumeNode.GetName(), *blank, status, *blank),
+            *(value, measurement.unit, margin),
+        )
 
 
 def rowOf(label: str, volumeNode, place, answer: Answer | None = None) -> tuple[str, ...]:
@@ -85,7 +84,8 @@ def rowOf(label: str, volumeNode, place, answer: Answer | None = None) -> tuple[
         answer: None for the template.
     """
     where = ("", "", "") if place is None else tuple(f"{value:.3f}" for value in place)
-    status, worth = "template", ("", "", "")
+    status = "template"
+    worth = ("", "", "")
     if answer is not None:
         status = answer.status
         if answer.errorMm is not None and not answer.byHand:

@@ -53,10 +53,12 @@ def openSet(scene, store: MapStore, path: str, template, points=None) -> tuple[l
     from AnatomicalEmbedding.landmarks.landmark_set import SUFFIX, read_landmark_set
 
     _check(path, template)
-    landmarkSet, embedding = read_landmark_set(path), store.map(template)
+    landmarkSet = read_landmark_set(path)
+    embedding = store.map(template)
     if embedding is None:
         raise PointsError(f"{template.GetName()} is not prepared yet; press Prepare scans first.")
-    matches, name = landmarkSet.find(embedding), Path(path).name.removesuffix(SUFFIX)
+    matches = landmarkSet.find(embedding)
+    name = Path(path).name.removesuffix(SUFFIX)
     numbers = {label: number for number, label in enumerate(landmarkSet.names)}
     if points is None:
         labelsByNode = _newNodes(scene, name, landmarkSet)
@@ -64,7 +66,8 @@ def openSet(scene, store: MapStore, path: str, template, points=None) -> tuple[l
         present = {labelOf(points, pointId) for pointId in definedIds(points)}
         labelsByNode = {points: [label for label in numbers if label not in present]}
     places = toWorld(template, matches.points_ras)
-    absent, uncertain = [], []
+    absent = []
+    uncertain = []
     for node, labels in labelsByNode.items():
         setSetFile(node, str(path))
         for label in labels:
@@ -175,7 +178,9 @@ def _sourcesOf(template, points, answerLists: Sequence[AnswerList]) -> list:
 
 def _templateDrawing(template, sources: Sequence) -> Drawing:
     """Return the user's points in the template, in its own RAS mm, and all markups."""
-    labels, places, markups = [], [], []
+    labels = []
+    places = []
+    markups = []
     for source in sources:
         names = _namesOf(source)
         userPoints = [pointId for pointId in names if not isFromSet(source, pointId)]
@@ -189,7 +194,8 @@ def _templateDrawing(template, sources: Sequence) -> Drawing:
 
 def _targetDrawing(volume, sources: Sequence, answerLists: Sequence[AnswerList]) -> Drawing:
     """Return the answers that the user has placed in a target, in its own RAS mm."""
-    labels, places = [], []
+    labels = []
+    places = []
     for answers in answerLists:
         if answers.volumeNode is not volume or answers.source not in sources:
             continue

@@ -35,9 +35,9 @@ class OutlineFolder:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self.examples, self.scans, self.results = (
-            self.path / name for name in ("examples", "scans", "results")
-        )
+        self.examples = self.path / "examples"
+        self.scans = self.path / "scans"
+        self.results = self.path / "results"
 
     def prepare(self, names: Sequence[str]) -> None:
         """Create the folder and its subfolders. Remove the files of earlier scans whose name is not in `names`.
@@ -78,9 +78,11 @@ class OutlineFolder:
         from AnatomicalEmbedding.structures.segments import write_segments
 
         volume = scan.volume()
-        folder, otherFolder = self.examples, self.scans
+        folder = self.examples
+        otherFolder = self.scans
         if labels is None:
-            folder, otherFolder = self.scans, self.examples
+            folder = self.scans
+            otherFolder = self.examples
         with TemporaryDirectory(dir=self.path) as fresh:
             volume.write(Path(fresh, f"{name}.nii.gz"))
             if labels is not None:

@@ -10,7 +10,7 @@ from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, PointsError
 from ..shared import Views
 from ..shared.maps.Engine import Choice
 from ..shared.processes.EngineProcess import EngineProcess, folderErrors, stopReason
-from ..shared.SceneJob import SceneJob, Steps
+from ..shared.SceneJob import Part, SceneJob, Steps
 from ..shared.SceneNodes import fileNames
 from ..shared.VolumeNodes import hasVoxels, snapshot
 from . import OutlineNodes
@@ -19,7 +19,8 @@ from .OutlineNodes import labelsOf, outlinedScans, titlesAndColours
 
 _SAVED = 0.05  # fraction of the progress bar for writing the files
 # approximate seconds on two processor cores: for the training, and for each scan
-_TRAINING, _SCAN = 120, 12
+_TRAINING = 120
+_SCAN = 12
 _PROGRESS = re.compile(r"^anatemb: (\d+) % (.*)$")
 _SKIPPED = "anatemb: skipped: "
 
@@ -52,10 +53,11 @@ class OutlineProcess(EngineProcess):
         self.begin(["segment", *words, "--device", choice.device, *cache], folder.path, environment)
 
     def onLine(self, line: str) -> None:
-        if line.startswith(_SKIPPED):
+        progress = _PROGRESS.match(line)
+        if progress is not None:
+            self.progress = int(progress[1]) / 100, progress[2]
+        elif line.startswith(_SKIPPED):
             self.skipped.append(line.removeprefix(_SKIPPED))
-        elif (match := _PROGRESS.match(line)) is not None:
-            self.progress = int(match[1]) / 100, match[2]
 
     def onEnded(self, code: int, lines: Sequence[str], stopped: bool) -> None:
         """Report the result of the command.
@@ -170,20 +172,15 @@ class OutlineLogic(SceneJob):
                 # place on the progress bar at which the training ends
                 trained = _SAVED + (1 - _SAVED) * _TRAINING / (_TRAINING + count * _SCAN)
                 run = folder.run()
-                self.process.start(
-                    ["train", str(folder.examples), "-o", str(run), "--model", choice.weights],
-                    folder,
-                    choice,
-                )
+                words = ["train", str(folder.examples), "-o", str(run), "--model", choice.weights]
+                self.process.start(words, folder, choice)
                 yield from self._follow((_SAVED, trained))
-                output = ["-o", str(folder.results), "--no-report"]
-                self.process.start(
-                    ["run", str(folder.scans), "--model", str(run), *output], folder, choice
-                )
-                yield from self._follow(
-                    (trained, 1.0), lambda: self._addNext(folder, run, waiting, looks)
-                )
-                while self._addNext(folder, run, waiting, looks):
+                words = ["run", str(folder.scans), "--model", str(run)]
+                words += ["-o", str(folder.results), "--no-report"]
+                self.process.start(words, folder, choice)
+                addNext = partial(self._addNext, folder, run, waiting, looks)
+                yield from self._follow((trained, 1.0), addNext)
+                while addNext():
                     yield
             summary = f"{count - len(waiting)} of {count} scans outlined"
             self.reported.emit(
@@ -197,23 +194,23 @@ class OutlineLogic(SceneJob):
         AnatomicalEmbeddingError if an example cannot be written, or if no scan is left."""
         volumes = {name: volume for name, (volume, _segmentation) in examples.items()} | scans
         for number, (name, volume) in enumerate(volumes.items()):
+            part = (_SAVED * number / len(volumes), _SAVED * (number + 1) / len(volumes))
             try:
                 copy = snapshot(volume)
                 labels = labelsOf(*examples[name]) if name in examples else None
-                part = (_SAVED * number / len(volumes), _SAVED * (number + 1) / len(volumes))
                 write = partial(folder.write, name, copy, labels)
                 yield from self.inBackground(
                     lambda *_, write=write: write(), [volume], part, "saving scans"
                 )
             except AnatomicalEmbeddingError as error:
-                # an example is not among the scans
-                if scans.pop(name, None) is None or not scans:
+                if name in examples:
+                    raise
+                del scans[name]
+                if not scans:
                     raise
                 self.reported.emit(str(error))
 
-    def _follow(
-        self, part: tuple[float, float], update: Callable[[], object] = lambda: None
-    ) -> Steps:
+    def _follow(self, part: Part, update: Callable[[], object] = lambda: None) -> Steps:
         """Show the progress of the process until it ends, waiting for the next poll. Then report skipped scans.
 
         Args:
@@ -223,15 +220,16 @@ class OutlineLogic(SceneJob):
         Raises:
             AnatomicalEmbeddingError: the process was stopped or has failed.
         """
-        while self.process.running:
+        process = self.process
+        while process.running:
             update()
-            if not self.process.stopping:
-                self.showProgress(*self.process.progress, part)
+            if not process.stopping:
+                self.showProgress(*process.progress, part)
             yield
-        for sentence in self.process.skipped:
+        for sentence in process.skipped:
             self.reported.emit(sentence)
-        if self.process.problem:
-            raise AnatomicalEmbeddingError(self.process.problem)
+        if process.problem:
+            raise AnatomicalEmbeddingError(process.problem)
 
     def _addNext(self, folder: OutlineFolder, run: Path, waiting: dict, looks: Mapping) -> bool:
         """Show outlines of a finished scan and remove the scan from `waiting`. Return False if no scan is finished."""

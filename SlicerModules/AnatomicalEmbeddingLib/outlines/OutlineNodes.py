@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 VOLUME_ROLE = "AnatomicalEmbedding.OutlinedVolume"
 _ROWS = "AnatomicalEmbedding.Outlines"  # node attribute: JSON of the rows of results
 _COLOURLESS = (0.9, 0.7, 0.3)  # of a structure for which no colour is known; by eye
-ABSENT, CUT = "absent", "cut"
+ABSENT = "absent"
+CUT = "cut"
 Colour = tuple[float, float, float]
 
 
@@ -123,10 +124,11 @@ def addOutlines(
     """
     from AnatomicalEmbedding.structures.segments import read_segments
 
-    # the look is what a person says; all other values tell whether two results are the same
-    results = [
-        {key: value for key, value in row.items() if key != "look"} for row in folder.table()[name]
-    ]
+    results = [dict(row) for row in folder.table()[name]]
+    for row in results:
+        row.pop(
+            "look", None
+        )  # a person says it; the other values tell whether two results are the same
     rows = json.dumps(results)
     earlier = [
         node for node in _outlines(scene) if node.GetNodeReference(VOLUME_ROLE) is volumeNode
@@ -139,8 +141,7 @@ def addOutlines(
         node.GetDisplayNode().SetVisibility(False)
     node = _newNode(scene, volumeNode)
     # first the structures of the examples, in their order
-    order = dict.fromkeys([*looks, *labels.values])
-    for structure in order:
+    for structure in dict.fromkeys([*looks, *labels.values]):
         if structure in labels.values and labels.mask(structure).any():
             title, colour = looks.get(structure, (readable(structure), _COLOURLESS))
             addSegment(node, labels.mask(structure), labels.ijk_to_ras, title, colour)
@@ -162,27 +163,30 @@ def _newNode(scene, volumeNode):
 
 def rowsIn(scene) -> list[OutlineRow]:
     """Return the rows of all outlines in the scene: the least certain outlines first, absent structures last."""
-    rows = []
+    present = []
+    absent = []
     for node in _outlines(scene):
         volume = node.GetNodeReference(VOLUME_ROLE)
-        for row in json.loads(node.GetAttribute(_ROWS)) if volume is not None else ():
-            isAbsent = row["status"] == ABSENT
-            # earlier versions saved no "doubt"
-            doubt = None if isAbsent else float(row.get("doubt") or "-inf")
-            ml = float(row["volume_ml"])
-            rows.append(
-                OutlineRow(node, volume, row["structure"], row["status"], ml, doubt, row["remark"])
-            )
-    # a row without a doubt is absent
-    return sorted(rows, key=lambda row: (row.doubt is None, -(row.doubt or 0.0)))
+        if volume is None:
+            continue
+        for row in json.loads(node.GetAttribute(_ROWS)):
+            look = (node, volume, row["structure"], row["status"], float(row["volume_ml"]))
+            if row["status"] == ABSENT:
+                absent.append(OutlineRow(*look, None, row["remark"]))
+            else:
+                # earlier versions saved no "doubt"
+                doubt = float(row.get("doubt") or "-inf")
+                present.append(OutlineRow(*look, doubt, row["remark"]))
+    return sorted(present, key=lambda row: row.doubt, reverse=True) + absent
 
 
 def jumpTo(scene, row: OutlineRow) -> None:
     """Centre the views of a scan on a structure. If no view shows the scan, show it in all views first."""
     if not Views.viewsOf(scene, row.volume):
         Views.show(scene, row.volume)
+    structure = canonical_name(row.structure)
     for segmentId in segmentIds(row.node):
-        if canonical_name(segmentName(row.node, segmentId)) == canonical_name(row.structure):
+        if canonical_name(segmentName(row.node, segmentId)) == structure:
             boxAndExtremes = extremesIn(row.volume, row.node, segmentId)
             if boxAndExtremes is not None:
                 Views.showBox(scene, row.volume, boxAndExtremes[0])

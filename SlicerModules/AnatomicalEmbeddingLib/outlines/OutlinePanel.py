@@ -106,21 +106,23 @@ class OutlinePanel(Listener):
     def _showButton(self) -> None:
         """State on the button how many scans it will segment; its tool tip says what is missing."""
         button = self.ui.outlineButton
-        busy = self.logic.busy
-        text = _("Segment")
-        missing = ""
+        button.enabled = True
+        if self.logic.busy:
+            button.text = _("Cancel")
+            button.toolTip = _("Stop. Finished outlines are kept.")
+            return
         try:
-            count = len(self.logic.examplesAndRest(self.examples, self._volumes)[1])
-            several = _("Segment {count} scans").format(count=count)
-            text = several if count > 1 else _("Segment 1 scan")
+            _examples, scans = self.logic.examplesAndRest(self.examples, self._volumes)
         except PointsError as error:
-            missing = str(error)
-        button.text = _("Cancel") if busy else text
-        button.enabled = busy or not missing
-        ready = _(
+            button.text = _("Segment")
+            button.toolTip = str(error)
+            button.enabled = False
+            return
+        several = _("Segment {count} scans").format(count=len(scans))
+        button.text = several if len(scans) > 1 else _("Segment 1 scan")
+        button.toolTip = _(
             "Segment in the background; you can continue to work. A run that was stopped earlier continues."
         )
-        button.toolTip = _("Stop. Finished outlines are kept.") if busy else missing or ready
 
     def _onChecked(self) -> None:
         if not self._showing:

@@ -60,29 +60,25 @@ class CtWindows:
     def poll(self, volumeNodes: Sequence) -> None:
         """Set the windows of new scans, and copy changed windows (see the class). Call `poll` a few times a second."""
         volumes = []
+        changed = None
         for node in volumeNodes:
             if node.GetDisplayNode() is None or not hasVoxels(node):
                 continue
             if self._store.isOwnKind(node):
                 _chooseByValues(node)
-            else:
-                _chooseOnce(node)
-                volumes.append(node)
-        # a new scan has not changed
-        changed = [
-            node
-            for node in volumes
-            if self._last.get(node.GetID(), _windowOf(node)) != _windowOf(node)
-        ]
-        if changed:
-            patient = patientItem(self._scene, changed[-1])
-            window = _windowOf(changed[-1])
-            sameWindow = [
-                node
-                for node in volumes
-                if patientItem(self._scene, node) == patient and _windowOf(node) != window
-            ]
-            setWindow(sameWindow, *window)
+                continue
+            _chooseOnce(node)
+            volumes.append(node)
+            window = _windowOf(node)
+            # a new scan has not changed
+            if self._last.get(node.GetID(), window) != window:
+                changed = node
+        if changed is not None:
+            patient = patientItem(self._scene, changed)
+            window = _windowOf(changed)
+            for node in volumes:
+                if patientItem(self._scene, node) == patient and _windowOf(node) != window:
+                    setWindow([node], *window)
         self._last = {node.GetID(): _windowOf(node) for node in volumes}
 
 

@@ -1,7 +1,5 @@
 """The DICOM files of volume nodes, to which structured reports refer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

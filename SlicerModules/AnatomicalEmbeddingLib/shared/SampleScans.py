@@ -24,22 +24,20 @@ def sampleSources() -> list[dict]:
     from AnatomicalEmbedding.resources import resource
 
     folder = resource("SampleData")
-    samples = json.loads((folder / "samples.json").read_text(encoding="utf-8"))
-    return [
-        {
+    sources = []
+    for sample in json.loads((folder / "samples.json").read_text(encoding="utf-8")):
+        source = {
             "category": CATEGORY,
             "sampleName": sample["name"],
-            "uris": [
-                file.get("uri") or (folder / file["path"]).resolve().as_uri()
-                for file in sample["files"]
-            ],
-            "fileNames": [
-                file.get("fileName") or f"{CATEGORY}-{file['path']}" for file in sample["files"]
-            ],
+            "uris": [],
+            "fileNames": [],
             "nodeNames": [file["node"] for file in sample["files"]],
             "loadFileTypes": [file["type"] for file in sample["files"]],
             "checksums": [file["checksum"] for file in sample["files"]],
             "thumbnailFileName": str(moduleResource("Icons") / sample["thumbnail"]),
         }
-        for sample in samples
-    ]
+        for file in sample["files"]:
+            source["uris"].append(file.get("uri") or (folder / file["path"]).resolve().as_uri())
+            source["fileNames"].append(file.get("fileName") or f"{CATEGORY}-{file['path']}")
+        sources.append(source)
+    return sources

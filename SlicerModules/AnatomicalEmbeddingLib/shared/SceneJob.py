@@ -13,6 +13,8 @@ from .VolumeNodes import requireCt
 Result = TypeVar("Result")
 # runs on the main thread; each `yield` waits for the next poll
 Steps = Generator[None, None, Result]
+Part = tuple[float, float]  # start and end of a step on the progress bar of the whole job, 0 to 1
+_WHOLE = (0.0, 1.0)
 
 
 class SceneJob(Listener):
@@ -94,7 +96,7 @@ class SceneJob(Listener):
         self,
         work: Work,
         volumes: Sequence = (),
-        part: tuple[float, float] = (0.0, 1.0),
+        part: Part = _WHOLE,
         title: str = "",
     ) -> Steps[Result]:
         """Call work(progress, cancelled) in the background thread and wait for its result. `work` must not use nodes.
@@ -122,17 +124,18 @@ class SceneJob(Listener):
                             f"{volume.GetName()}: was changed during the work; {self.remedy}."
                         )
                 event = self._events.pop(key, None)
-                if event is not None and event.kind == "progress":
-                    self.showProgress(event.share, event.message, part)
-                elif event is not None and event.kind == "done":
+                if event is None:
+                    continue
+                if event.kind == "done":
                     return event.result
-                elif event is not None:
+                if event.kind != "progress":
                     raise AnatomicalEmbeddingError(event.message)
+                self.showProgress(event.share, event.message, part)
         finally:
             self._worker.cancel(key)
             self._events.pop(key, None)
 
-    def maps(self, volumes: Sequence, part: tuple[float, float] = (0.0, 1.0)) -> Steps[list]:
+    def maps(self, volumes: Sequence, part: Part = _WHOLE) -> Steps[list]:
         """Wait until all volumes have a map, and return the maps. Call `MapStore.request` for these volumes first.
 
         Raises VolumeError if a volume is a film, is removed or cannot be embedded. part: start and end of the wait on
@@ -159,9 +162,7 @@ class SceneJob(Listener):
             self.showProgress(share, f"preparing {volumes[maps.index(None)].GetName()}", part)
             yield
 
-    def showProgress(
-        self, share: float, title: str, part: tuple[float, float] = (0.0, 1.0)
-    ) -> None:
+    def showProgress(self, share: float, title: str, part: Part = _WHOLE) -> None:
         """Set `progress`.
 
         Args:

@@ -48,7 +48,7 @@ def itemOf(scene, node) -> int:
     """Return the node's item in the subject hierarchy. A missing item is created at the top of the hierarchy."""
     hierarchy = hierarchyOf(scene)
     item = hierarchy.GetItemByDataNode(node)
-    return item if item else hierarchy.CreateItem(hierarchy.GetSceneItemID(), node)
+    return item or hierarchy.CreateItem(hierarchy.GetSceneItemID(), node)
 
 
 def addHiddenItem(scene, node) -> None:

@@ -229,21 +229,22 @@ def _restoreRows(scene, loaded: Callable[[Callable[[], None]], object], wide: bo
     """
     layoutNode = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
     text = None if layoutNode is None else layoutNode.GetAttribute(_ROWS)
-    if text and layoutNode.GetViewArrangement() in (ROWS, AXIAL):
-        # older scenes have names
-        rows = [(entry, "") if isinstance(entry, str) else entry for entry in json.loads(text)]
-        _describe(layoutNode, layoutNode.GetViewArrangement(), rows, wide)
-        places = []
-        for row in range(len(rows)):
-            for node in _viewsInRow(scene, row):
-                node.SetViewGroup(FIRST_VIEW_GROUP + row)
-                place = vtk.vtkMatrix4x4()
-                place.DeepCopy(node.GetSliceToRAS())
-                places.append((node, place))
+    if not text or layoutNode.GetViewArrangement() not in (ROWS, AXIAL):
+        return
+    # older scenes have names
+    rows = [(entry, "") if isinstance(entry, str) else entry for entry in json.loads(text)]
+    _describe(layoutNode, layoutNode.GetViewArrangement(), rows, wide)
+    places = []
+    for row in range(len(rows)):
+        for node in _viewsInRow(scene, row):
+            node.SetViewGroup(FIRST_VIEW_GROUP + row)
+            place = vtk.vtkMatrix4x4()
+            place.DeepCopy(node.GetSliceToRAS())
+            places.append((node, place))
 
-        def showPlaces() -> None:
-            for node, place in places:
-                node.GetSliceToRAS().DeepCopy(place)
-                node.UpdateMatrices()
+    def showPlaces() -> None:
+        for node, place in places:
+            node.GetSliceToRAS().DeepCopy(place)
+            node.UpdateMatrices()
 
-        loaded(showPlaces)
+    loaded(showPlaces)

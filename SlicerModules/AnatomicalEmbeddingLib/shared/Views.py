@@ -64,14 +64,12 @@ def backgrounds(scene) -> list[tuple]:
 def showInstead(scene, exchanges: Iterable[tuple]) -> None:
     """Show the volume `after` in each view that shows `before`. exchanges: pairs (before, after) of volume nodes."""
     # all views are found before a view is changed, because two volumes may be swapped
-    changes = [
-        (view, after)
-        for before, after in exchanges
-        if before is not after
-        for view in viewsOf(scene, before)
-    ]
-    for view, after in changes:
-        compositeOf(scene, view).SetBackgroundVolumeID(after.GetID())
+    changes = []
+    for before, after in exchanges:
+        if before is not after:
+            changes += [(compositeOf(scene, view), after) for view in viewsOf(scene, before)]
+    for composite, after in changes:
+        composite.SetBackgroundVolumeID(after.GetID())
 
 
 def jump(
@@ -253,14 +251,15 @@ def takeClicksIn(scene, listNode, volumeNodes: Iterable) -> None:
     """
     views = [node.GetID() for volume in volumeNodes for node in viewsOf(scene, volume)]
     drawing = listNode.GetDisplayNode()
-    displays = map(listNode.GetNthDisplayNode, range(listNode.GetNumberOfDisplayNodes()))
-    # the second display node, if the list has one
-    display = next((node for node in displays if node and node.GetAttribute(_CLICKS)), None)
-    if display is not None and not views:
-        scene.RemoveNode(display)
-    elif display is not None and list(display.GetViewNodeIDs()) != views:
-        display.SetViewNodeIDs(views)
-    elif display is None and views and drawing is not None:
+    for n in range(listNode.GetNumberOfDisplayNodes()):
+        display = listNode.GetNthDisplayNode(n)
+        if display and display.GetAttribute(_CLICKS):
+            if not views:
+                scene.RemoveNode(display)
+            elif list(display.GetViewNodeIDs()) != views:
+                display.SetViewNodeIDs(views)
+            return
+    if views and drawing is not None:
         display = scene.CreateNodeByClass(drawing.GetClassName())
         display.UnRegister(None)
         display.SetAttribute(_CLICKS, "1")

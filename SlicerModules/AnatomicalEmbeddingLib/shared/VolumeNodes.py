@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 SOURCE_ROLE = "AnatomicalEmbedding.SourceVolume"  # reference from a crop or a resampled copy to its source volume
 _PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff")
-_CLASS, _PICTURE_CLASS = "vtkMRMLScalarVolumeNode", "vtkMRMLVectorVolumeNode"
+_CLASS = "vtkMRMLScalarVolumeNode"
+_PICTURE_CLASS = "vtkMRMLVectorVolumeNode"
 
 
 def ctVolumes(scene) -> list:
@@ -54,11 +55,9 @@ def films(scene) -> list:
 def hasVoxels(node) -> bool:
     """True if the node holds a 3-D scalar image."""
     image = _imageOf(node)
-    return (
-        image is not None
-        and image.GetNumberOfScalarComponents() == 1
-        and min(image.GetDimensions()) > 1
-    )
+    if image is None:
+        return False
+    return image.GetNumberOfScalarComponents() == 1 and min(image.GetDimensions()) > 1
 
 
 def isFilm(node) -> bool:
@@ -66,7 +65,10 @@ def isFilm(node) -> bool:
     if node is None or node.GetClassName() not in (_CLASS, _PICTURE_CLASS):
         return False
     image = _imageOf(node)
-    return image is not None and image.GetDimensions()[2] == 1 < min(image.GetDimensions()[:2])
+    if image is None:
+        return False
+    width, height, slices = image.GetDimensions()
+    return slices == 1 and min(width, height) > 1
 
 
 def filmPlane(node) -> str:
@@ -147,11 +149,8 @@ def snapshot(node) -> Snapshot:
     if not hasVoxels(node) and not isFilm(node):
         raise VolumeError(f"{node.GetName()}: holds no 3-D image; choose a CT volume.")
     storage = node.GetStorageNode()
-    if (
-        not isFilm(node)
-        and storage is not None
-        and (storage.GetFileName() or "").lower().endswith(_PICTURES)
-    ):
+    fileName = None if storage is None else storage.GetFileName()
+    if fileName and fileName.lower().endswith(_PICTURES) and not isFilm(node):
         raise VolumeError(
             f"{node.GetName()}: pictures whose names differ only in a number were loaded as one volume; load each with "
             'the option "Single File".'

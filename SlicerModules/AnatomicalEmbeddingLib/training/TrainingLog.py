@@ -75,11 +75,13 @@ def _rows(path: Path) -> list[dict[str, float]]:
         return []
     # without the last line, which may be incomplete
     table = csv.DictReader(text[: text.rfind("\n") + 1].splitlines())
-    rows = [{column: _number(cell) for column, cell in row.items()} for row in table]
-    finite = [
-        {column: value for column, value in row.items() if math.isfinite(value)} for row in rows
-    ]
-    return [row for row in finite if "step" in row]
+    rows = []
+    for cells in table:
+        numbers = {column: _number(cell) for column, cell in cells.items()}
+        row = {column: number for column, number in numbers.items() if math.isfinite(number)}
+        if "step" in row:
+            rows.append(row)
+    return rows
 
 
 def _number(cell: object) -> float:

@@ -91,6 +91,7 @@ class TrainingPanel:
         running = self.process.running
         run = self._run
         problem = "" if running else self._problem()
+        canStart = not running and not problem
         self.form.setEnabled(not running)
         ui = self.ui
         isOwnKind = self.form.settings().isOwnKind
@@ -107,13 +108,11 @@ class TrainingPanel:
             widget.visible = not isOwnKind
         isBegun = run.stage in (UNFINISHED, FINISHED) and not isOwnKind
         ui.startButton.text = _("Resume") if isBegun and not running else _("Start")
-        ui.startButton.enabled = not running and not problem
+        ui.startButton.enabled = canStart
         stop = _("Cancel") if isOwnKind else _("Stop")
         ui.stopButton.text = _("End at once") if self.process.stopping else stop
         ui.stopButton.enabled = running
-        ui.finishButton.enabled = (
-            run.stage == UNFINISHED and run.steps > 0 and not running and not problem
-        )
+        ui.finishButton.enabled = canStart and run.stage == UNFINISHED and run.steps > 0
         if not running:
             share = run.steps / run.settings.steps if run.steps else 0.0
             self._showProgress(1.0 if run.stage == FINISHED else share)
@@ -221,8 +220,10 @@ class TrainingPanel:
 
     def _packages(self) -> list[str]:
         """Return the names of missing packages; the errors of scans of an own kind are learnt with scikit-learn."""
-        needed = self.form.settings().isOwnKind and find_spec("sklearn") is None
-        return [*Engine.missingPackages(), *(["scikit-learn"] if needed else [])]
+        missing = list(Engine.missingPackages())
+        if self.form.settings().isOwnKind and find_spec("sklearn") is None:
+            missing.append("scikit-learn")
+        return missing
 
     def _problem(self) -> str:
         """Return why a run cannot start, as a sentence with the remedy; "" if it can."""
@@ -303,12 +304,12 @@ def lastSettings() -> TrainingSettings:
     except ValueError:
         values = {}
     settings = TrainingSettings.fromDict(values if isinstance(values, dict) else {})
-    parent = (
-        Path(settings.runFolder).parent
-        if settings.runFolder
-        else Path.home() / "AnatomicalEmbedding"
-    )
-    number = next(n for n in range(1, 10_000) if not (parent / f"training-{n}").exists())
+    parent = Path.home() / "AnatomicalEmbedding"
+    if settings.runFolder:
+        parent = Path(settings.runFolder).parent
+    number = 1
+    while (parent / f"training-{number}").exists():
+        number += 1
     return replace(settings, runFolder=str(parent / f"training-{number}"))
 
 

@@ -7,10 +7,15 @@ from pathlib import Path
 from .TrainingLog import LossCurve
 from .TrainingSettings import TrainingSettings, differences
 
-NEW, FOREIGN, UNFINISHED, FINISHED = "new", "foreign", "unfinished", "finished"
+NEW = "new"
+FOREIGN = "foreign"
+UNFINISHED = "unfinished"
+FINISHED = "finished"
 _SETTINGS = "run.json"
 # files of the trainer
-_CHECKPOINT, _WEIGHTS, _PREPARED = "checkpoint.pt", "weights.safetensors", "prepared"
+_CHECKPOINT = "checkpoint.pt"
+_WEIGHTS = "weights.safetensors"
+_PREPARED = "prepared"
 
 
 @dataclass(frozen=True)
@@ -71,7 +76,8 @@ def runProblem(settings: TrainingSettings, state: RunState) -> str | None:
         return None
     if state.settings.isOwnKind:
         return f"{state.folder}: holds a finished run; choose another folder for a new run."
-    if changed := differences(settings, state.settings):
+    changed = differences(settings, state.settings)
+    if changed:
         return f"{state.folder}: holds a run with other settings ({', '.join(changed)}); choose another folder."
     if state.stage == FINISHED and state.steps >= settings.steps:
         return (

@@ -60,19 +60,14 @@ class TrainingSettings:
             return [*words, "--kind", "any"]
         words += ["--recipe", self.recipe]
         words += ["--steps", str(self.steps), "--minutes", str(self.minutes)]
-        words += [
-            "--validate-every",
-            str(self.validateEvery),
-            "--device",
-            self.device,
-            "--align-with",
-            "auto",
-        ]
+        words += ["--validate-every", str(self.validateEvery), "--device", self.device]
+        words += ["--align-with", "auto"]
         if self.validationFolder:
             words += ["--validate", self.validationFolder]
         if self.fineTune:
             words += ["--start-from", "auto"]
-            words += [word for entry in _FINE_TUNING for word in ("--set", entry)]
+            for entry in _FINE_TUNING:
+                words += ["--set", entry]
         if self.threads:
             words += ["--threads", str(self.threads)]
         return words + shlex.split(self.furtherOptions)
@@ -84,16 +79,13 @@ class TrainingSettings:
     @classmethod
     def fromDict(cls, values: Mapping[str, object]) -> TrainingSettings:
         """Make settings from the result of `toDict`. Unknown names and values of a wrong type are ignored."""
-        folders = values.get("scanFolders")
-        values = {
-            **values,
-            "scanFolders": tuple(map(str, folders)) if isinstance(folders, list) else (),
-        }
-        usable = {
-            setting.name: values[setting.name]
-            for setting in fields(cls)
-            if type(values.get(setting.name)) is type(setting.default)
-        }
+        usable = {}
+        for setting in fields(cls):
+            value = values.get(setting.name)
+            if isinstance(value, list):
+                value = tuple(map(str, value))
+            if type(value) is type(setting.default):
+                usable[setting.name] = value
         return cls(**usable)
 
 

@@ -28,7 +28,11 @@ if TYPE_CHECKING:
     from AnatomicalEmbedding.words import Mention, Place, PlaceFinder, Sentence
 
 # names of the generators in `_job`
-_WORDS, _REPORT, _PLACE, _NAME, _PREPARE = "words", "report", "place", "name", "prepare"
+_WORDS = "words"
+_REPORT = "report"
+_PLACE = "place"
+_NAME = "name"
+_PREPARE = "prepare"
 _REST_SECONDS = 0.12  # a point must stay unchanged for this time before its name is looked up
 
 
@@ -241,18 +245,22 @@ class WordSearch(Listener):
             self._job.start(self._findPlace(query, unanswered[0]), _PLACE)
         elif self._point is not None:
             if time.monotonic() - self._moved >= _REST_SECONDS:
-                (node, world), self._point = self._point, None
+                node, world = self._point
+                self._point = None
                 self._job.start(self._findName(node, world), _NAME)
         elif self._typed and not self.store.busy:
-            node = next((node for node in withMap if not self._searchedOf(node).prepared), None)
-            if node is not None:
-                self._searchedOf(node).prepared = True
-                self._job.start(self._prepare(node), _PREPARE)
+            for node in withMap:
+                searched = self._searchedOf(node)
+                if not searched.prepared:
+                    searched.prepared = True
+                    self._job.start(self._prepare(node), _PREPARE)
+                    break
 
     def _readWords(self, query: _Query) -> Steps[None]:
         steps, misunderstood = yield from self._job.inBackground(lambda *_: stepsOf(query.text))
-        for sentence in misunderstood if steps else ():
-            self.reported.emit(sentence)
+        if steps:
+            for sentence in misunderstood:
+                self.reported.emit(sentence)
         self._setSteps(query, steps)
 
     def _setSteps(self, query: _Query, places: list[Step]) -> None:

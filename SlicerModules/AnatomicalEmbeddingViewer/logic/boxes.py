@@ -51,11 +51,8 @@ class Boxes:
     def find(self, structures: Sequence[str], recall: float) -> None:
         """Find structures of the library in all scans. A scan without a map is searched as soon as its map is ready."""
         if recall in _RECALLS:
-            self._logic.find(
-                self._session.scans,
-                [name for name in structures if name in self._names],
-                float(recall),
-            )
+            names = [name for name in structures if name in self._names]
+            self._logic.find(self._session.scans, names, float(recall))
 
     def cancel(self) -> None:
         self._logic.cancel()
@@ -113,11 +110,11 @@ class Boxes:
             }
             for name, cells in self._logic.table(scans).items()
         ]
-        sizes = [" × ".join(map(str, crop.GetImageData().GetDimensions())) for crop in self._crops]
-        state.crops = [
-            {"id": crop.GetID(), "name": crop.GetName(), "size": size}
-            for crop, size in zip(self._crops, sizes, strict=True)
-        ]
+        crops = []
+        for crop in self._crops:
+            size = " × ".join(map(str, crop.GetImageData().GetDimensions()))
+            crops.append({"id": crop.GetID(), "name": crop.GetName(), "size": size})
+        state.crops = crops
         rows = {scan.GetID(): self._coverage.row(scan) for scan in scans}
         state.coverage = {key: row.holds for key, row in rows.items() if row.isKnown}
 
@@ -127,15 +124,13 @@ class Boxes:
 
 def _shown(cell: Cell | None, scan) -> dict:
     """Return the page's values for a structure in a scan. cell: the search result; None before a search."""
-    common = {"scan": scan.GetID(), "name": scan.GetName(), "boxed": bool(cell and cell.boxed)}
+    shown = {"scan": scan.GetID(), "name": scan.GetName(), "boxed": bool(cell and cell.boxed)}
     if cell is None or cell.answer is None:
-        return {**common, "status": "", "text": "–", "tip": "Not searched in this scan."}
-    (text, colour), tip = _SHOWN.get(cell.answer.status, _FOUND), cell.answer.text
+        return shown | {"status": "", "text": "–", "tip": "Not searched in this scan."}
+    text, status = _SHOWN.get(cell.answer.status, _FOUND)
+    tip = cell.answer.text
     if cell.edited:
-        return {
-            **common,
-            "status": "moved",
-            "text": f"{text}, edited",
-            "tip": f"{tip}; the user has changed this box",
-        }
-    return {**common, "status": colour, "text": text, "tip": tip}
+        status = "moved"
+        text += ", edited"
+        tip += "; the user has changed this box"
+    return shown | {"status": status, "text": text, "tip": tip}

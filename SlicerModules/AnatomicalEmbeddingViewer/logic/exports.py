@@ -10,13 +10,13 @@ import zipfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import numpy as np
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, PointsError
 from AnatomicalEmbedding.matching.status import ABSENT
-from AnatomicalEmbeddingLib.landmarks.AnswerList import REMOVED
+from AnatomicalEmbeddingLib.landmarks.AnswerList import REMOVED, Answer
 from AnatomicalEmbeddingLib.landmarks.ControlPoints import fromNode, worldOf
 from AnatomicalEmbeddingLib.landmarks.ResultsTable import COLUMNS, rowOf
 from AnatomicalEmbeddingLib.shared.SceneNodes import nodesOf
@@ -27,6 +27,18 @@ from .session import file_content, file_name
 if TYPE_CHECKING:
     from .landmarks import Landmarks
     from .session import Session
+
+
+class _Place(NamedTuple):
+    """The place of a point in a scan.
+
+    place: (3,) RAS mm of the scene; None if the answer has no place. answer: None for the point in the template.
+    """
+
+    label: str
+    scan: object
+    place: np.ndarray | None
+    answer: Answer | None = None
 
 
 class Exports:
@@ -56,17 +68,18 @@ class Exports:
             zipfile.ZipFile(packed, "w") as archive,
         ):
             for number, scan in enumerate(self._session.scans, 1):
-                rows = [row for row in self._places() if row[1] is scan]
+                rows = [row for row in self._places() if row.scan is scan]
                 if not rows:
                     continue
                 name = f"{file_name(scan.GetName())}.mrk.json"
                 path = Path(work, name if name not in archive.namelist() else f"{number}-{name}")
-                labels = tuple(label for label, *_ in rows)
-                texts = tuple("" if answer is None else answer.text for *_, answer in rows)
-                missing = [place is None for _, _, place, _ in rows]
-                points_ras = np.array(
-                    [np.zeros(3) if place is None else place for _, _, place, _ in rows]
-                )
+                labels = tuple(row.label for row in rows)
+                texts = tuple("" if row.answer is None else row.answer.text for row in rows)
+                missing = [row.place is None for row in rows]
+                points_ras = np.zeros((len(rows), 3))
+                for n, row in enumerate(rows):
+                    if row.place is not None:
+                        points_ras[n] = row.place
                 write_markups(path, PointList(labels, points_ras, texts), scan.GetName(), missing)
                 archive.write(path, path.name)
         return packed.getvalue()
@@ -79,18 +92,16 @@ class Exports:
         writer.writerows(rowOf(*row) for row in self._places())
         return text.getvalue().encode()
 
-    def _places(self) -> Iterator[tuple]:
-        """Yield (label, scan, place, answer) for each point of the template, and then for each answer to this point.
-
-        place: (3,) RAS mm of the scene; None if the answer has no place. answer: None for the point in the template.
-        """
+    def _places(self) -> Iterator[_Place]:
+        """Yield the place of each point of the template, and then the place of each answer to this point."""
         logic = self._logic
         for row in logic.rows():
-            yield row.label, logic.template, worldOf(logic.points, row.pointId), None
+            yield _Place(row.label, logic.template, worldOf(logic.points, row.pointId))
             for scan in logic.targets:
                 answer = row.answers.get(scan.GetID())
                 if answer is not None:
-                    yield row.label, scan, logic.answersIn(scan).worldOf(answer), answer
+                    place = logic.answersIn(scan).worldOf(answer)
+                    yield _Place(row.label, scan, place, answer)
 
     def report(self) -> Callable[[], bytes]:
         """Return a function that makes the HTML report of the points and their answers."""

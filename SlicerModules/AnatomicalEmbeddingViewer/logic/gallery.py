@@ -39,8 +39,8 @@ class Gallery:
         self._session = session
         self._scans = scans
         self._search = Search(Store(folder))
-        records = self._search.index.scans.values()
-        self._rows = {row.id: (row, facts, "; ".join(facts["faults"])) for row, facts in records}
+        # number of a row of the manifest -> the row, and the facts of its map
+        self._records = {record[0].id: record for record in self._search.index.scans.values()}
         self._searching = Lock()
         self._cutting = Semaphore(_THREAD_LIMIT)
         self._volume = lru_cache(_SCAN_LIMIT)(lambda row: row.source.read())
@@ -52,10 +52,10 @@ class Gallery:
         """
         from AnatomicalEmbedding.embedding.coverage import LANDMARKS_MM
 
-        cards = [
-            self._card(row) | {"odd": why, "place": self._middle(row)}
-            for row, _, why in self._rows.values()
-        ]
+        cards = []
+        for row, facts in self._records.values():
+            odd = "; ".join(facts["faults"])
+            cards.append(self._card(row) | {"odd": odd, "place": self._middle(row)})
         return {"name": self.name, "levels": LANDMARKS_MM, "places": cards}
 
     def find_words(self, words: str) -> list[dict]:
@@ -88,7 +88,7 @@ class Gallery:
 
         row = self._row(row_id)
         with self._cutting:
-            facts = self._rows[row.id][1]
+            _row, facts = self._records[row.id]
             axes = PLANES.get(plane, PLANES["axial"])
             return encode_jpeg(thumbnail(self._volume(row), np.array(point_ras), facts, axes))
 
@@ -96,7 +96,7 @@ class Gallery:
         """Start to read a scan into the session. When the scan is read, its views move to `point_ras`, RAS mm."""
         row = self._row(row_id)
         session = self._session
-        before = len(self._session.scans)
+        before = len(session.scans)
         name = self._search.names[row.id]
 
         def jump() -> None:
@@ -106,32 +106,32 @@ class Gallery:
         self._scans.read(name, lambda _cancelled: [replace(self._volume(row), name=name)], jump)
 
     def _row(self, row_id: int) -> Row:
-        if row_id not in self._rows:
+        if row_id not in self._records:
             raise AnatomicalEmbeddingError(
                 "This scan is no longer in the cohort; load the page again."
             )
-        return self._rows[row_id][0]
+        return self._records[row_id][0]
 
     def _middle(self, row: Row) -> list[float]:
         cells = self._search.index.cells(row)
-        return _rounded(
-            cells.cell_to_ras[:3, :3] @ cells.index.mean(axis=0) + cells.cell_to_ras[:3, 3]
-        )
+        to_ras = cells.cell_to_ras
+        return _rounded(to_ras[:3, :3] @ cells.index.mean(axis=0) + to_ras[:3, 3])
 
     def _card(self, row: Row) -> dict:
-        facts = self._rows[row.id][1]
-        figures = {name: facts[name] for name in ("held", "low_mm", "high_mm", "misfit_mm")}
-        return {"id": row.id, "scan": row.scan, "name": self._search.names[row.id], **figures}
+        _row, facts = self._records[row.id]
+        card = {"id": row.id, "scan": row.scan, "name": self._search.names[row.id]}
+        for name in ("held", "low_mm", "high_mm", "misfit_mm"):
+            card[name] = facts[name]
+        return card
 
     def _answers(self, answers: list) -> list[dict]:
         cards = []
         for answer in answers:
-            place = None if answer.point_ras is None else _rounded(answer.point_ras)
-            values = {
-                name: getattr(answer, name)
-                for name in ("status", "text", "probability", "similarity")
-            }
-            cards.append(self._card(answer.row) | values | {"place": place})
+            card = self._card(answer.row)
+            for name in ("status", "text", "probability", "similarity"):
+                card[name] = getattr(answer, name)
+            card["place"] = None if answer.point_ras is None else _rounded(answer.point_ras)
+            cards.append(card)
         return cards
 
 

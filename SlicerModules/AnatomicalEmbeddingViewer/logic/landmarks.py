@@ -57,19 +57,20 @@ class Landmarks:
     # -- templates and lists -----------------------------------------------------------------------------------------
 
     def _follow_scans(self) -> None:
+        logic = self.logic
         template = self._session.template
-        if template is not self.logic.template:
-            self.logic.setPoints(None)
-        self.logic.setScans(template, self._session.scans)
+        if template is not logic.template:
+            logic.setPoints(None)
+        logic.setScans(template, self._session.scans)
         if template is not None:
-            self.logic.setPoints(self._list_of(template))
+            logic.setPoints(self._list_of(template))
         self._remove_lists()
         for points in self._lists.values():  # draw only the current template's points and answers
             for node in (points, *self._answers_to(points)):
                 if node.GetDisplayNode() is not None:
-                    node.GetDisplayNode().SetVisibility(points is self.logic.points)
+                    node.GetDisplayNode().SetVisibility(points is logic.points)
         if self._mouse_mode == "place":  # so that clicks add points to the current template's list
-            self.set_mouse("move" if self.logic.points is None else "place")
+            self.set_mouse("move" if logic.points is None else "place")
         self._changed = True
 
     def _list_of(self, template):
@@ -108,7 +109,8 @@ class Landmarks:
 
     def set_mouse(self, mode: str) -> None:
         """Set the action of the left mouse button: "place" points, change the CT "window", or "move" points."""
-        markups, points = self._session.app.markups_logic, self.logic.points
+        markups = self._session.app.markups_logic
+        points = self.logic.points
         if mode == "place" and points is not None:
             markups.place_node(points, persistent=True)
         elif mode == "place":
@@ -166,11 +168,9 @@ class Landmarks:
 
     def _has_point(self, point_id: object) -> bool:
         points = self.logic.points
-        return (
-            points is not None
-            and isinstance(point_id, str)
-            and worldOf(points, point_id) is not None
-        )
+        if points is None or not isinstance(point_id, str):
+            return False
+        return worldOf(points, point_id) is not None
 
     # -- for the page ------------------------------------------------------------------------------------------------
 
@@ -180,7 +180,8 @@ class Landmarks:
 
     @property
     def _mouse_mode(self) -> str:
-        now, points = self._mouse.GetCurrentInteractionMode(), self.logic.points
+        now = self._mouse.GetCurrentInteractionMode()
+        points = self.logic.points
         if now == self._mouse.AdjustWindowLevel:
             return "window"
         is_ours = points is not None and self._selection.GetActivePlaceNodeID() == points.GetID()
@@ -193,69 +194,72 @@ class Landmarks:
         rows = self.logic.rows()
         present = [row.pointId for row in rows]
         new = [point_id for point_id in present if point_id not in self._known]
-        if new or self._selected not in present:  # select the point that was placed last
-            self._selected = (new or present or [None])[-1]
+        if new:  # select the point that was placed last
+            self._selected = new[-1]
+        elif self._selected not in present:
+            self._selected = present[-1] if present else None
         self._known = set(present)
         state.points = [self._row(row) for row in reversed(rows)]  # the newest point first
         state.selected = self._selected
         state.point_counts = {
             scan: points.GetNumberOfDefinedControlPoints() for scan, points in self._lists.items()
         }
-        state.mouse = self._published_mode = self._mouse_mode
+        self._published_mode = self._mouse_mode
+        state.mouse = self._published_mode
         state.landmark_sets = list(self._sets)
-        state.can_undo, state.can_redo = self.logic.history.canUndo, self.logic.history.canRedo
+        state.can_undo = self.logic.history.canUndo
+        state.can_redo = self.logic.history.canRedo
 
     def _row(self, row) -> dict:
-        r, a, s = worldOf(self.logic.points, row.pointId)
-        sides = ("R" if r >= 0 else "L", "A" if a >= 0 else "P", "S" if s >= 0 else "I")
-        place = "  ".join(
-            f"{abs(mm):.0f} {side}" for mm, side in zip((r, a, s), sides, strict=True)
-        )
+        point = worldOf(self.logic.points, row.pointId)
         embedding = self._session.store.map(self.logic.template)
         if embedding is not None and embedding.is_own_kind:
             digits = decimals(embedding.unit_mm)
-            place = "  ".join(f"{round(mm, digits) + 0.0:.{digits}f}" for mm in (r, a, s))
+            texts = [f"{round(mm, digits) + 0.0:.{digits}f}" for mm in point]
+        else:
+            texts = [
+                f"{abs(mm):.0f} {sides[0] if mm >= 0 else sides[1]}"
+                for mm, sides in zip(point, ("RL", "AP", "SI"), strict=True)
+            ]
         answers = [self._answer(row, scan) for scan in self.logic.targets] if row.inside else []
         return {
             "id": row.pointId,
             "label": row.label,
-            "place": place,
+            "place": "  ".join(texts),
             "inside": row.inside,
             "answers": answers,
         }
 
     def _answer(self, row, scan) -> dict:
         answer = row.answers.get(scan.GetID())
-        common = {"scan": scan.GetID(), "name": scan.GetName(), "error": "", "by_hand": False}
+        shown = {"scan": scan.GetID(), "name": scan.GetName(), "error": "", "by_hand": False}
         if answer is None:
-            states = [
-                self._session.store.state(node).status for node in (scan, self.logic.template)
-            ]
+            store = self._session.store
+            states = [store.state(node).status for node in (scan, self.logic.template)]
             text = "…" if states == [READY, READY] else "preparing"
             if FAILED in states:
                 text = "cannot be used"
-            return {
-                **common,
-                "status": "pending",
-                "text": text,
-                "tip": "The answer appears when both scans are ready.",
-            }
-        has_error = answer.errorMm is not None and not answer.byHand and answer.status != ABSENT
-        doubt = f": {answer.doubt.partition(':')[0]}" if has_error and answer.doubt else ""
-        return {
-            **common,
+            tip = "The answer appears when both scans are ready."
+            return shown | {"status": "pending", "text": text, "tip": tip}
+        text = STATUS_WORDS[answer.status]
+        if answer.errorMm is not None and not answer.byHand and answer.status != ABSENT:
+            shown["error"] = f"± {mmText(answer.errorMm, answer.unitMm, 0)}"
+            if answer.doubt:
+                text += f": {answer.doubt.partition(':')[0]}"
+        if answer.outdated:
+            text = f"{STATUS_WORDS[answer.status]} (before the move)"
+        return shown | {
             "status": answer.status,
-            "text": STATUS_WORDS[answer.status]
-            + (" (before the move)" if answer.outdated else doubt),
-            "error": f"± {mmText(answer.errorMm, answer.unitMm, 0)}" if has_error else "",
+            "text": text,
             "by_hand": answer.byHand,
             "tip": answer.text,
         }
 
     def _on_changed(self) -> None:
         self._changed = True
-        for answers in filter(None, map(self.logic.answersIn, self.logic.targets)):
-            display = answers.node.GetDisplayNode()
+        for scan in self.logic.targets:
+            answers = self.logic.answersIn(scan)
+            display = None if answers is None else answers.node.GetDisplayNode()
             if display is not None and display.GetTextScale() != _TEXT_SCALE:
                 _set_scale(display)
 

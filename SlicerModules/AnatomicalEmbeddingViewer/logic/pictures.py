@@ -156,7 +156,9 @@ class Painter:
 
     async def _paint(self) -> None:
         while self._requested:
-            start, requested, self._requested = monotonic(), self._requested, {}
+            start = monotonic()
+            requested = self._requested
+            self._requested = {}
             drawn = []
             for picture in requested:
                 # this drawing also answers requests since the round began

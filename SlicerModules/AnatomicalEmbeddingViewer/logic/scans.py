@@ -124,7 +124,8 @@ class Scans:
     def cancel(self) -> None:
         """Stop reading and embedding, but keep the maps that are finished."""
         for number in self._worker.cancel():
-            self._jobs.pop(number)[1]()
+            _name, done = self._jobs.pop(number)
+            done()
         self._session.store.cancel()
 
     def poll(self) -> None:
@@ -177,24 +178,20 @@ class Scans:
         """Return the progress bar: "share", in percent, and "text"; {} if no scan is being read or prepared."""
         if self._jobs:
             names = [name for name, _done in self._jobs.values()]
-            return {
-                "share": 0,
-                "text": f"reading {names[0]}"
-                + (f" and {len(names) - 1} more" if names[1:] else ""),
-            }
+            more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+            return {"share": 0, "text": f"reading {names[0]}{more}"}
         if not self._session.store.busy:
             return {}
-        active = [
-            scan_state
-            for scan_state in states.values()
-            if scan_state.status in (WAITING, WORKING, READY)
-        ]
-        share = sum(scan_state.share for scan_state in active) / max(len(active), 1)
-        current = next(
-            (node for node in self._session.scans if states[node.GetID()].status == WORKING), None
-        )
-        text = "preparing scans" if current is None else f"preparing {current.GetName()}"
-        return {"share": round(100 * share), "text": text}
+        shares = []
+        current = "scans"
+        for node in self._session.scans:
+            scan_state = states[node.GetID()]
+            if scan_state.status in (WAITING, WORKING, READY):
+                shares.append(scan_state.share)
+            if scan_state.status == WORKING:
+                current = node.GetName()
+        share = sum(shares) / max(len(shares), 1)
+        return {"share": round(100 * share), "text": f"preparing {current}"}
 
 
 def _make_patient(
@@ -202,8 +199,5 @@ def _make_patient(
 ) -> list[Volume]:
     from AnatomicalEmbedding.phantom import make_phantom
 
-    return [
-        replace(
-            make_phantom(seed, spacing=_DEMO_SPACING_MM, coverage_mm=heights_mm).volume, name=name
-        )
-    ]
+    phantom = make_phantom(seed, spacing=_DEMO_SPACING_MM, coverage_mm=heights_mm)
+    return [replace(phantom.volume, name=name)]

@@ -5,6 +5,7 @@ Views are never deleted, because VTK does not release all their memory. A new sc
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -202,15 +203,8 @@ class Views:
         for row in rows:
             for orientation, view in row.views.items():
                 if view.get_singleton_tag() == tag:
-                    return (
-                        row.scan,
-                        view,
-                        [
-                            (other_row.scan, other_row.views[orientation])
-                            for other_row in rows
-                            if other_row is not row
-                        ],
-                    )
+                    others = [(r.scan, r.views[orientation]) for r in rows if r is not row]
+                    return row.scan, view, others
         return None, None, []
 
     # -- for the page ------------------------------------------------------------------------------------------------
@@ -231,50 +225,48 @@ class Views:
         rows = self._shown_rows()
         # the axes of such scans are those of no patient, and their values are no HU
         own_kind = any(map(self._session.store.isOwnKind, self._session.scans))
-        for cell in (cell for row in rows for cell in row["cells"]):
-            cell["edges"] = {} if own_kind else _edge_letters(views[cell["tag"]])
+        slices = {}
+        for row in rows:
+            for cell in row["cells"]:
+                view = views[cell["tag"]]
+                cell["edges"] = {} if own_kind else _edge_letters(view)
+                slices[cell["tag"]] = _slice_of(view, own_kind) | {"level": self._level_of(view)}
         state.own_kind = own_kind
         state.windows = [] if own_kind else list(PRESETS)
         state.rows = rows
         state.in_grid = self._in_grid
         state.orientation = self._orientation
         state.enlarged = self._enlarged is not None
-        scans = self._session.scans
-        values = self._window_of(next(iter(_cts(scans)), None))
-        state.window = next((name for name, preset in PRESETS.items() if preset == values), "")
-        state.window_values = f"W {values[0]:.0f}  L {values[1]:.0f}"
-        tags = [cell["tag"] for row in rows for cell in row["cells"]]
-        state.slices = {
-            tag: _slice_of(views[tag], own_kind) | {"level": self._level_of(views[tag])}
-            for tag in tags
-        }
-        state.pointer = self._pointer(tags)
+        window = self._window_of(next(iter(_cts(self._session.scans)), None))
+        state.window = next((name for name, preset in PRESETS.items() if preset == window), "")
+        state.window_values = f"W {window[0]:.0f}  L {window[1]:.0f}"
+        state.slices = slices
+        state.pointer = self._pointer(slices)
 
     def _level_of(self, view) -> str:
         node = view.get_view_node()
         return levelText(volumeIn(self._session.scene, node), node, self._session.store)
 
-    def _pointer(self, tags: list[str]) -> dict:
+    def _pointer(self, tags: Container[str]) -> dict:
         """Return the tag of the view under the mouse and the HU at the mouse; {} if no voxel is under the mouse."""
-        xyz = [0.0] * 3
         ras = [0.0] * 3
-        node = self._cursor.GetCursorPositionXYZ(xyz)
-        if (
-            node is None
-            or node.GetSingletonTag() not in tags
-            or not self._cursor.GetCursorPositionRAS(ras)
-        ):
+        node = self._cursor.GetCursorPositionXYZ([0.0] * 3)
+        if node is None or node.GetSingletonTag() not in tags:
+            return {}
+        if not self._cursor.GetCursorPositionRAS(ras):
             return {}
         volume = volumeIn(self._session.scene, node)
         value = huAt(volume, ras)
+        if value is None:
+            return {}
         unit = "" if isFilm(volume) or self._session.store.isOwnKind(volume) else " HU"
-        return {} if value is None else {"tag": node.GetSingletonTag(), "hu": f"{value:.0f}{unit}"}
+        return {"tag": node.GetSingletonTag(), "hu": f"{value:.0f}{unit}"}
 
     def _window_of(self, scan) -> tuple[float, float]:
         display = None if scan is None else scan.GetDisplayNode()
-        return (
-            PRESETS[self._window] if display is None else (display.GetWindow(), display.GetLevel())
-        )
+        if display is None:
+            return PRESETS[self._window]
+        return display.GetWindow(), display.GetLevel()
 
     def _shown_rows(self) -> list[dict]:
         """Return, for each scan on the page, its ID, its row number, and the tag and name of each shown view."""
@@ -321,14 +313,16 @@ def _slice_of(view, own_kind: bool) -> dict:
 
     The text of the slice states its position along the patient's axis, unless the scan is of a kind without such axes.
     """
-    (low, high), step, value = view.get_slice_range(), view.get_slice_step(), view.get_slice_value()
+    low, high = view.get_slice_range()
+    step = view.get_slice_step()
+    value = view.get_slice_value()
     number, count = (round((end - low) / max(step, 1e-6)) + 1 for end in (value, high))
-    matrix = slice_to_ras(view.get_view_node())
-    axis = np.abs(matrix[:3, 2]).argmax()
-    height = (
-        f"{abs(matrix[axis, 3]):.1f} mm {(_POSITIVE if matrix[axis, 3] >= 0 else _NEGATIVE)[axis]}"
-    )
-    text = f"{number} / {count}" if own_kind else f"{number} / {count}  {height}"
+    text = f"{number} / {count}"
+    if not own_kind:
+        matrix = slice_to_ras(view.get_view_node())
+        axis = np.abs(matrix[:3, 2]).argmax()
+        letters = _POSITIVE if matrix[axis, 3] >= 0 else _NEGATIVE
+        text += f"  {abs(matrix[axis, 3]):.1f} mm {letters[axis]}"
     return {
         "min": round(low, 2),
         "max": round(high, 2),
@@ -345,6 +339,8 @@ def _edge_letters(view) -> dict[str, str]:
     matrix = slice_to_ras(view.get_view_node())
     for column, (start, end) in enumerate((("left", "right"), ("bottom", "top"))):
         axis = np.abs(matrix[:3, column]).argmax()
-        letters = _POSITIVE[axis], _NEGATIVE[axis]
-        edges[end], edges[start] = letters if matrix[axis, column] > 0 else letters[::-1]
+        if matrix[axis, column] > 0:
+            edges |= {start: _NEGATIVE[axis], end: _POSITIVE[axis]}
+        else:
+            edges |= {start: _POSITIVE[axis], end: _NEGATIVE[axis]}
     return edges

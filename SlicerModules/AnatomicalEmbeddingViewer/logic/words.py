@@ -70,13 +70,14 @@ class Words:
         self._logic.poll()
 
     def publish(self, state) -> None:
-        state.named = self._logic.name or ("\u2026" if self._logic.naming else "no certain name")
+        logic = self._logic
+        state.named = logic.name or ("\u2026" if logic.naming else "no certain name")
         state.offers = self._offers
         state.words = {
-            "text": self._logic.text,
-            "title": self._logic.title,
-            "several": len(self._logic.steps) > 1,
-            "answers": [{"name": name, "text": text} for name, text in self._logic.answers()],
+            "text": logic.text,
+            "title": logic.title,
+            "several": len(logic.steps) > 1,
+            "answers": [{"name": name, "text": text} for name, text in logic.answers()],
         }
         state.report = [
             {
@@ -84,7 +85,7 @@ class Words:
                 "text": _on_one_line(sentence.text),
                 "named": bool(sentence.mentions),
             }
-            for number, sentence in enumerate(self._logic.sentences[:_SENTENCE_LIMIT])
+            for number, sentence in enumerate(logic.sentences[:_SENTENCE_LIMIT])
         ]
 
     def _on_reported(self, sentence: str) -> None:

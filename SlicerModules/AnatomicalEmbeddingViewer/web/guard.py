@@ -43,7 +43,9 @@ class Guard:
 
     def url(self, port: int) -> str:
         host = "127.0.0.1" if self._host in ("0.0.0.0", "::") else self._host
-        return f"http://{f'[{host}]' if ':' in host else host}:{port}/?{_PARAMETER}={self.token}"
+        if ":" in host:  # IPv6
+            host = f"[{host}]"
+        return f"http://{host}:{port}/?{_PARAMETER}={self.token}"
 
     @web.middleware
     async def middleware(self, request: web.Request, handler) -> web.StreamResponse:

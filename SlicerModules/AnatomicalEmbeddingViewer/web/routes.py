@@ -51,9 +51,9 @@ def add_routes(
 
         async def handle(_request: web.Request) -> web.Response:
             content = make()
-            return _file(
-                name, content if isinstance(content, bytes) else await asyncio.to_thread(content)
-            )
+            if not isinstance(content, bytes):
+                content = await asyncio.to_thread(content)
+            return _file(name, content)
 
         return handle
 
@@ -61,9 +61,8 @@ def add_routes(
         node = boxes.crop_node(request.query.get("id"))
         if node is None:
             raise web.HTTPNotFound(text="This crop is no longer in the scene; load the page again.")
-        return _file(
-            f"{file_name(node.GetName())}.nii.gz", await asyncio.to_thread(exports.volume(node))
-        )
+        content = await asyncio.to_thread(exports.volume(node))
+        return _file(f"{file_name(node.GetName())}.nii.gz", content)
 
     async def alive(_request: web.Request) -> web.Response:
         return web.Response(text="yes")
@@ -107,7 +106,8 @@ async def _answer_page(_request: web.Request) -> web.Response:
     from trame_client.module import vue3
 
     built = Path(vue3.www) / "assets"
-    script, style = next(built.glob("index-*.js")).name, next(built.glob("index-*.css")).name
+    script = next(built.glob("index-*.js")).name
+    style = next(built.glob("index-*.css")).name
     page = (_STATIC / "index.html").read_text(encoding="utf-8")
     return web.Response(
         text=page.replace("{script}", script).replace("{style}", style), content_type="text/html"
@@ -124,11 +124,12 @@ def add_gallery(app: web.Application, gallery: Gallery) -> None:
         return web.json_response(await asyncio.to_thread(gallery.scans))
 
     async def find(request: web.Request) -> web.Response:
-        if words := request.query.get("words", "").strip():
-            return web.json_response(await asyncio.to_thread(gallery.find_words, words))
-        return web.json_response(
-            await asyncio.to_thread(gallery.find_point, *_row_id_and_point(request))
-        )
+        words = request.query.get("words", "").strip()
+        if words:
+            answers = await asyncio.to_thread(gallery.find_words, words)
+        else:
+            answers = await asyncio.to_thread(gallery.find_point, *_row_id_and_point(request))
+        return web.json_response(answers)
 
     async def picture(request: web.Request) -> web.Response:
         jpeg = await asyncio.to_thread(

@@ -46,7 +46,8 @@ async def receive(request: web.Request, folder: Path) -> tuple[Path, list[str]]:
         target = Path(tempfile.mkdtemp(prefix="upload-", dir=folder))
     except OSError as error:
         raise VolumeError(f"The files {_NO_ROOM}") from error
-    names, total = [], 0
+    names = []
+    total = 0
     try:
         async for part in await request.multipart():
             if part.filename is None:
@@ -136,10 +137,10 @@ def readable_name(name: str) -> str:
 
 def numbered_name(number: int, name: str) -> str:
     """Return the name under which a file is stored: its number, and a suffix that the readers know."""
-    suffix = next(
-        (ending for ending in (*_SUFFIXES, ".zip") if name.lower().endswith(ending)), ".dcm"
-    )
-    return f"{number:05d}{suffix}"
+    for suffix in (*_SUFFIXES, ".zip"):
+        if name.lower().endswith(suffix):
+            return f"{number:05d}{suffix}"
+    return f"{number:05d}.dcm"
 
 
 def unzip(archive: Path, target: Path, bytes_limit: int = _BYTES_LIMIT) -> None:

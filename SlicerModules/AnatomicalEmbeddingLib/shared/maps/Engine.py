@@ -97,7 +97,8 @@ class Engine:
         """
         with self._loading:
             if film not in self._models:
-                if problem := self.problem():
+                problem = self.problem()
+                if problem:
                     raise AnatomicalEmbeddingError(problem)
                 loadTorchLibrary()
                 from AnatomicalEmbedding.embedding.inference import load_model

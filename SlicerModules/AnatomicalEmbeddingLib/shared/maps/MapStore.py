@@ -18,7 +18,11 @@ from .Worker import Worker, waitForEnded
 if TYPE_CHECKING:
     from AnatomicalEmbedding.embedding.map import EmbeddingMap
 
-EMPTY, WAITING, WORKING, READY, FAILED = "empty", "waiting", "working", "ready", "failed"
+EMPTY = "empty"
+WAITING = "waiting"
+WORKING = "working"
+READY = "ready"
+FAILED = "failed"
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +144,9 @@ class MapStore(Listener):
         chosen = set(self._states) if volumeIds is None else volumeIds
         stopped = [volumeId for volumeId in self._waiting if volumeId in chosen]
         self._waiting = [volumeId for volumeId in self._waiting if volumeId not in chosen]
-        return stopped + [volumeId for key in chosen for volumeId in self._worker.cancel(key)]
+        for volumeId in chosen:
+            stopped += self._worker.cancel(volumeId)
+        return stopped
 
     def poll(self) -> None:
         """Store progress and results of the background thread, and start to embed the next volume."""

@@ -112,7 +112,7 @@ class Worker:
             self._jobs = queue.Queue()
 
     def _run(self, jobs: queue.Queue[_Job | None]) -> None:
-        while (job := jobs.get()) is not None:
+        for job in iter(jobs.get, None):
             if not job.cancelled.is_set():
                 self._events.put((job, self._outcome(job)))
             del job  # the job may hold the voxels of a scan

@@ -12,8 +12,11 @@ from ..Signal import Signal
 _PREFIX = "AnatomicalEmbedding/"
 # keys. weights: "auto", the name of shipped weights, or a file. wheelFolder: folder of wheel files from which packages
 # are installed; "" for the network. cacheFolder: folder of maps; "" for the default folder
-WEIGHTS, DEVICE, WHEEL_FOLDER = "weights", "device", "wheelFolder"
-CACHE_FOLDER, CACHE_LIMIT = "cacheFolder", "cacheLimitMb"
+WEIGHTS = "weights"
+DEVICE = "device"
+WHEEL_FOLDER = "wheelFolder"
+CACHE_FOLDER = "cacheFolder"
+CACHE_LIMIT = "cacheLimitMb"
 _LARGEST_CACHE_MB = 1_000_000  # a stored limit above 1 TB is taken for damaged
 
 changed = Signal()  # changed(key): emitted when the value of a setting has changed

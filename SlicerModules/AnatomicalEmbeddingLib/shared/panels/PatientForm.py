@@ -30,9 +30,9 @@ class PatientForm(Listener):
     def update(self) -> None:
         """Show in the box whether the scans show one patient."""
         self._box.enabled = len(self._volumes()) > 1
-        state = {True: qt.Qt.Checked, False: qt.Qt.Unchecked, None: qt.Qt.PartiallyChecked}[
-            self._isOne
-        ]
+        state = qt.Qt.PartiallyChecked
+        if self._isOne is not None:
+            state = qt.Qt.Checked if self._isOne else qt.Qt.Unchecked
         if self._box.checkState() != state:
             self._box.setCheckState(state)
 

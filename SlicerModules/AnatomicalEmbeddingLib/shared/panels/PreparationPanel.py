@@ -74,23 +74,24 @@ def _progressLines(states: list[tuple[str, MapState]], ready: int) -> list[str]:
         several = _("All {count} scans are ready.").format(count=ready)
         return [coloured(several if ready > 1 else _("The scan is ready."), GOOD)]
     counted = _("{ready} of {count} scans ready").format(ready=ready, count=len(states))
-    now = next(((name, state) for name, state in states if state.status == WORKING), None)
-    if now is None:
-        return [counted]
-    current = _("{name}: {what} {percent} %").format(
-        name=now[0], what=now[1].step, percent=round(100 * now[1].share)
-    )
-    return [escape(f"{current} ({counted})")]
+    for name, state in states:
+        if state.status == WORKING:
+            percent = round(100 * state.share)
+            current = _("{name}: {what} {percent} %")
+            current = current.format(name=name, what=state.step, percent=percent)
+            return [escape(f"{current} ({counted})")]
+    return [counted]
 
 
 def _noteLines(states: list[tuple[str, MapState]]) -> list[str]:
     """Return a line for each scan whose map has notes or faults."""
-    maps = [(name, state.embedding) for name, state in states if state.embedding is not None]
-    return [
-        coloured(f"{name}: {'; '.join(notes)}.", WARNING)
-        for name, m in maps
-        if (notes := (*m.notes, *m.faults))
-    ]
+    lines = []
+    for name, state in states:
+        embedding = state.embedding
+        notes = () if embedding is None else (*embedding.notes, *embedding.faults)
+        if notes:
+            lines.append(coloured(f"{name}: {'; '.join(notes)}.", WARNING))
+    return lines
 
 
 def _failureLines(states: list[tuple[str, MapState]]) -> list[str]:

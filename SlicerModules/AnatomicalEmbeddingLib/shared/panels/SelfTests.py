@@ -20,7 +20,8 @@ class SelfTest:
     def setUp(self) -> None:
         """Empty the scene. Skip the test if packages are missing, as on the servers that build Slicer's extensions."""
         slicer.mrmlScene.Clear()
-        if missing := Engine.missingPackages():
+        missing = Engine.missingPackages()
+        if missing:
             self.skipTest(
                 f"{', '.join(missing)}: not installed; press Install in the set-up of a module."
             )

@@ -89,15 +89,13 @@ class Session:
         Slicer's main thread may keep Python's lock (GIL) while it waits for events. The background thread then cannot
         run. So while work is running, a short sleep in this method releases the lock.
         """
-        busy = (
-            self.store.busy or self.relations.busy or any(isWorking() for isWorking in self._others)
-        )
-        if busy:
+        interval = _IDLE_INTERVAL_MS
+        if self.store.busy or self.relations.busy or any(isWorking() for isWorking in self._others):
             time.sleep(_YIELD_SECONDS)
-        idle = not any(isEntered() for _panel, isEntered in self._panels)
-        self._timer.setInterval(
-            _BUSY_INTERVAL_MS if busy else _IDLE_INTERVAL_MS if idle else _INTERVAL_MS
-        )
+            interval = _BUSY_INTERVAL_MS
+        elif any(isEntered() for _panel, isEntered in self._panels):
+            interval = _INTERVAL_MS
+        self._timer.setInterval(interval)
         self.store.poll()
         self.relations.poll()
         self.ticked.emit()

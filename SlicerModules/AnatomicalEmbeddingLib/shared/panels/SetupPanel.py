@@ -82,24 +82,25 @@ class SetupPanel(Listener):
 
     def _showPackages(self, message: str = "") -> None:
         """Show which packages are installed. message: shown instead of the problem of the engine."""
+        ui = self.ui
         missing = self._missing()
         text = coloured(_("Not installed"), BAD)
         if "torch" not in missing:
             installed = _("Installed: {version}").format(version=installedVersion("torch"))
             text = coloured(installed, GOOD)
-        self.ui.torchStatus.text = text
+        ui.torchStatus.text = text
+        version = installedVersion("safetensors")
+        text = coloured(_("Installed: safetensors {version}").format(version=version), GOOD)
         names = ", ".join(name for name in missing if name != "torch")
-        text = coloured(_("Not installed: {names}").format(names=names), BAD)
-        if not names:
-            version = installedVersion("safetensors")
-            text = coloured(_("Installed: safetensors {version}").format(version=version), GOOD)
-        self.ui.packagesStatus.text = text
-        self.ui.installButton.enabled = bool(missing)
+        if names:
+            text = coloured(_("Not installed: {names}").format(names=names), BAD)
+        ui.packagesStatus.text = text
+        ui.installButton.enabled = bool(missing)
         folder = value(WHEEL_FOLDER, "")
-        if self.ui.wheelFolderEdit.currentPath != folder:
-            self.ui.wheelFolderEdit.currentPath = folder
+        if ui.wheelFolderEdit.currentPath != folder:
+            ui.wheelFolderEdit.currentPath = folder
         problem = message or (self.session.store.engine.problem() if missing else None)
-        showText(self.ui.messageLabel, coloured(problem, BAD) if problem else "")
+        showText(ui.messageLabel, coloured(problem, BAD) if problem else "")
 
     def _onInstall(self) -> None:
         """Install the missing packages, and show what is still missing or must be done."""
@@ -129,19 +130,18 @@ class SetupPanel(Listener):
         fillComboBox(self.ui.weightsSelector, entries, chosen)
         path = self.session.store.engine.weightsPath()
         self.ui.weightsSelector.toolTip = str(path)
-        if path.is_file():
-            text = coloured(
-                _("Found: {name} ({size})").format(
-                    name=path.name, size=_sizeText(path.stat().st_size)
-                ),
-                GOOD,
-            )
-            card = path.with_suffix(".md")
-            if card.is_file():
-                text += f' &nbsp;<a href="{card.as_uri()}">{_("data and licence")}</a>'
-            text += f"<br>{terms}" if (terms := terms_of(path)) else ""
-        else:
-            text = coloured(_("Missing: {path}. Choose other weights.").format(path=path), BAD)
+        if not path.is_file():
+            missing = _("Missing: {path}. Choose other weights.").format(path=path)
+            self.ui.weightsStatus.text = coloured(missing, BAD)
+            return
+        size = _sizeText(path.stat().st_size)
+        text = coloured(_("Found: {name} ({size})").format(name=path.name, size=size), GOOD)
+        card = path.with_suffix(".md")
+        if card.is_file():
+            text += f' &nbsp;<a href="{card.as_uri()}">{_("data and licence")}</a>'
+        terms = terms_of(path)
+        if terms:
+            text += f"<br>{terms}"
         self.ui.weightsStatus.text = text
 
     def _onChooseWeights(self) -> None:
@@ -156,16 +156,17 @@ class SetupPanel(Listener):
 
     def _showCache(self) -> None:
         """Show the number and the size of the maps on disk, and their limit."""
+        ui = self.ui
         maps = self._maps()
         count = maps.count()
-        self.ui.cacheStatus.text = _("{count} maps, {size}").format(
+        ui.cacheStatus.text = _("{count} maps, {size}").format(
             count=count, size=_sizeText(maps.size_bytes())
         )
-        self.ui.cacheStatus.toolTip = str(maps.folder)
-        self.ui.clearCacheButton.enabled = count > 0
-        blocked = self.ui.cacheLimitSpinBox.blockSignals(True)
-        self.ui.cacheLimitSpinBox.value = choice().cacheLimitMb
-        self.ui.cacheLimitSpinBox.blockSignals(blocked)
+        ui.cacheStatus.toolTip = str(maps.folder)
+        ui.clearCacheButton.enabled = count > 0
+        blocked = ui.cacheLimitSpinBox.blockSignals(True)
+        ui.cacheLimitSpinBox.value = choice().cacheLimitMb
+        ui.cacheLimitSpinBox.blockSignals(blocked)
 
     def _onChooseCache(self) -> None:
         folder = qt.QFileDialog.getExistingDirectory(

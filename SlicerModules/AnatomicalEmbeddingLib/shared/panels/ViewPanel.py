@@ -1,7 +1,5 @@
 """Buttons that set the CT window and the layout; functions that write texts in the main window's slice views."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from textwrap import fill
@@ -187,11 +185,9 @@ def writeInViews(scene, texts: Mapping[str, str]) -> None:
     """Write texts at the top of slice views. texts: volume ID -> text. The views of all other volumes get no text."""
     for node in Views.sliceNodes(scene):
         volume = Views.volumeIn(scene, node)
-        text = fill(
-            texts.get("" if volume is None else volume.GetID(), ""),
-            max(node.GetDimensions()[0] // _LETTER, 1),
-        )
-        _write(node, vtk.vtkCornerAnnotation.UpperEdge, text)
+        text = "" if volume is None else texts.get(volume.GetID(), "")
+        lettersInLine = max(node.GetDimensions()[0] // _LETTER, 1)
+        _write(node, vtk.vtkCornerAnnotation.UpperEdge, fill(text, lettersInLine))
 
 
 def writeLevels(scene, store: MapStore | None) -> None:

@@ -25,7 +25,9 @@ from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 
 from ..Signal import Signal
 
-FINISHED, STOPPED, FAILED = "finished", "stopped", "failed"
+FINISHED = "finished"
+STOPPED = "stopped"
+FAILED = "failed"
 _CHILD = Path(__file__).with_name("EngineChild.py")
 _LINGER_SECONDS = 10.0  # time for the command's own children to end after the command
 _LINES_KEPT = 200  # number of lines of stderr that are searched for the reason of a failure
@@ -193,12 +195,14 @@ class EngineProcess:
         """Handle a line of output, see `_lines`."""
         if line is None:
             self._openStreams -= 1
-        elif kind == "out" and (values := _json(line)) is not None:
+            return
+        values = _json(line) if kind == "out" else None
+        if values is not None:
             self.onValues(values)
-        else:
-            self._errors.append(line)
-            self.onLine(line)
-            self.logged.emit(line)
+            return
+        self._errors.append(line)
+        self.onLine(line)
+        self.logged.emit(line)
 
 
 @contextmanager
@@ -239,10 +243,11 @@ def _read(stream: IO[bytes], kind: str, lines: queue.Queue) -> None:
 
 def _json(line: str) -> dict | None:
     """Return a line of JSON as dict; None if it is something else."""
-    with suppress(ValueError):
-        if isinstance(values := json.loads(line), dict):
-            return values
-    return None
+    try:
+        values = json.loads(line)
+    except ValueError:
+        return None
+    return values if isinstance(values, dict) else None
 
 
 _REMEDIES = {  # message for the user, by a pattern in the reason of the failure
@@ -264,18 +269,22 @@ _KILLED_BELOW_LAUNCHER = "exit abnormally"  # printed by Slicer's launcher, whic
 
 def stopReason(code: int, lines: Sequence[str]) -> str:
     """Return a sentence with the reason of a failure. code: exit code. lines: lines of stderr, the latest last."""
-    # the latest message to the user, and the latest exception
-    stated = next((line for line in reversed(lines) if line.startswith(_STATED)), "")
-    raised = next((line for line in reversed(lines) if _RAISED.match(line)), "")
-    reason = stated or raised
+    # the latest message to the user, the latest exception, and the latest line
+    stated = ""
+    raised = ""
+    last = f"no message, exit code {code}"
+    for line in lines:
+        if line.startswith(_STATED):
+            stated = line
+        if _RAISED.match(line):
+            raised = line
+        if line.strip():
+            last = line
     for pattern, remedy in _REMEDIES.items():
-        if re.search(pattern, reason, re.IGNORECASE):
+        if re.search(pattern, stated or raised, re.IGNORECASE):
             return remedy
     if stated:
         return stated.removeprefix(_STATED)
     if code in _KILLED or (lines and _KILLED_BELOW_LAUNCHER in lines[-1]):
         return "The system ended the run, probably because memory was short; close other programs, then resume."
-    last = raised or next(
-        (line for line in reversed(lines) if line.strip()), f"no message, exit code {code}"
-    )
-    return f"The engine ended unexpectedly ({last}); see the log, then try again."
+    return f"The engine ended unexpectedly ({raised or last}); see the log, then try again."
