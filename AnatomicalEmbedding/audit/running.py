@@ -20,7 +20,7 @@ from ..cohort.work import Plan
 from ..embedding.cache import MapCache, default_folder
 from ..embedding.inference import Model, load_model
 from ..embedding.models.registry import find_weights
-from ..errors import AnatomicalEmbeddingError, VolumeError, require
+from ..errors import AnatomicalEmbeddingError, ProgressCallback, VolumeError, require
 from ..files import parse_json, write_text
 from ..structures.labelled_scans import patient_of
 from .checks import check_grids, check_labels, check_map, check_overlaps, check_tissue
@@ -43,7 +43,7 @@ def audit(
     folder: Path,
     plan: Plan,
     labels_only: bool,
-    progress: Callable[[float, str], None],
+    progress: ProgressCallback,
 ) -> list[Record]:
     """Audit all entries, each alone and then together. Returns their records, sorted by name; see `audit_scan`.
 

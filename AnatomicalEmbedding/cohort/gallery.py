@@ -1,13 +1,13 @@
 """A page with pictures of one place in many scans, all in the same orientation and scale relative to the body."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..errors import AnatomicalEmbeddingError
+from ..errors import AnatomicalEmbeddingError, ShareCallback
 from ..files import write_text
 from ..reports.page import load_page
 from ..reports.pictures import (
@@ -60,7 +60,7 @@ def write_gallery(
     title: str,
     answers: Sequence[Found],
     facts: dict[int, dict[str, Any]],
-    progress: Callable[[float], None],
+    progress: ShareCallback,
 ) -> Path:
     """Write one HTML page with places, in their order. The first 300 places have a picture. Returns the path.
 

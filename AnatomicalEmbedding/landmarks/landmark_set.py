@@ -284,13 +284,11 @@ class LandmarkSet:
 
         embedding: the map of the scan. Raises MapError if it was made with other weights than the set.
         """
-        self.check(embedding.provenance.weights_hash, embedding.provenance.model)
-        answers = self._match(self.landmarks, embedding)
+        answers = self.examples_in(embedding, self.names)
         rows = []
         for landmark in self.landmarks:
-            examples = answers[landmark.name]
-            row = combine(examples, landmark.weights, landmark.error_factor, landmark.unit_mm)
-            rows.append(replace(row, evidence=None))
+            examples, weights = answers[landmark.name]
+            rows.append(combine(examples, weights, landmark.error_factor, landmark.unit_mm))
         return join_matches(rows)
 
     def examples_in(

@@ -1,7 +1,7 @@
 """Outline the structures of one scan, estimate how doubtful each outline is, and make and read the table of volumes."""
 
 import csv
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import torch
 
 from ..embedding.inference import ProgressCallback
 from ..embedding.map import EmbeddingMap
+from ..errors import ShareCallback
 from ..scan.cropping import crop_voxels
 from ..scan.geometry import to_image, transform_points
 from ..scan.label_map import LabelMap
@@ -108,7 +109,7 @@ def _group_outlines(
     number: int,
     crop: GroupCrop,
     embedding: EmbeddingMap,
-    report: Callable[[float], None],
+    report: ShareCallback,
 ) -> Iterator[tuple[Outline, torch.Tensor]]:
     """Yield the outline of each structure of a group, not measured yet, with its probability (k, j, i) in the crop.
 

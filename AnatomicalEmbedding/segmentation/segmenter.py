@@ -1,7 +1,7 @@
 """Train, write and read a segmenter: groups of structures, a network for each group, and examples."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from ..embedding.tensor_files import (
     read_tensor_file,
     write_tensor_file,
 )
-from ..errors import AnatomicalEmbeddingError, MapError, WeightsError, no_body_frame
+from ..errors import AnatomicalEmbeddingError, CancelCallback, MapError, WeightsError, no_body_frame
 from ..files import parse_json, write_text
 from ..training.loop import Progress, TrainingLoop
 from .carrying import CARRIED, LabelSource, guess_share
@@ -82,7 +82,7 @@ def train_segmenter(
     steps: int,
     weights: str = "",
     step: ProgressCallback = lambda share, text: None,
-    cancelled: Callable[[], bool] = lambda: False,
+    cancelled: CancelCallback = lambda: False,
 ) -> Segmenter:
     """Train a segmenter on outlined scans and save it in a folder.
 

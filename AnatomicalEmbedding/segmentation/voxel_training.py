@@ -10,7 +10,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from ..errors import CancelledError
+from ..errors import CancelCallback, CancelledError
 from ..training.loop import OptimiserSpec
 from .patches import Patch, PatchSampler, TrainingCrop
 from .voxels import VoxelNet, block_means, dilate, pool_axes, read_context
@@ -28,7 +28,7 @@ def voxel_losses(
     examples: Sequence[TrainingCrop],
     steps: int,
     seed: int,
-    cancelled: Callable[[], bool] = lambda: False,
+    cancelled: CancelCallback = lambda: False,
 ) -> Callable[[int], torch.Tensor]:
     """Choose random voxels of the examples. Returns a function that computes the loss of training step 0, 1, ...
 
@@ -81,7 +81,7 @@ def voxel_loss(logits: torch.Tensor, labels: torch.Tensor, outlined: torch.Tenso
 def _draw_rows(
     examples: list[TrainingCrop],
     rng: np.random.Generator,
-    cancelled: Callable[[], bool],
+    cancelled: CancelCallback,
     patches: int,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return three tensors about n voxels of random patches: the network's input (n, c); the share of the voxel that

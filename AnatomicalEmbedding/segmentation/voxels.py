@@ -15,6 +15,7 @@ from torch import nn
 
 from ..embedding.device import fast_dtype, mixed_precision
 from ..embedding.models.network import MOST_CHANNELS
+from ..errors import ShareCallback
 from ..scan.geometry import AIR_HU
 from .grids import UNIT_MM, GroupCrop, read_grid
 
@@ -186,7 +187,7 @@ def predict(
     network: VoxelNet,
     crop: GroupCrop,
     guess: torch.Tensor,
-    step: Callable[[float], None] = lambda share: None,
+    step: ShareCallback = lambda share: None,
 ) -> torch.Tensor:
     """Compute the probability of s structures in each voxel of a crop: (len(CHANGES), s, k, j, i).
 

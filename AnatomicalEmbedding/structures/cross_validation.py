@@ -8,7 +8,7 @@ import numpy as np
 
 from ..embedding.inference import Model
 from ..embedding.map import EmbeddingMap
-from ..errors import PointsError
+from ..errors import PointsError, ProgressCallback
 from .examples import BoxCase
 from .labelled_scans import refuse_twins
 from .locating import make_example
@@ -28,7 +28,7 @@ def find_boxes(
     shots: int,
     templates: Sequence[BoxCase] = (),
     peers: PeerBoxes | None = None,
-    progress: Callable[[float, str], None] = lambda share, step: None,
+    progress: ProgressCallback = lambda share, step: None,
 ) -> tuple[list[KnownBox], float]:
     """Locate every structure of every case from examples in at most `shots` scans of other patients.
 

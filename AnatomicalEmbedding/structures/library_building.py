@@ -1,9 +1,9 @@
 """Builds a structure library from labelled scans and synthetic patients, with margins."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from ..embedding.inference import Model
-from ..errors import PointsError
+from ..errors import PointsError, ProgressCallback
 from .cross_validation import find_boxes
 from .examples import SYNTHETIC, BoxCase
 from .labelled_scans import refuse_twins, source_of
@@ -23,7 +23,7 @@ def build_library(
     cases: Iterable[BoxCase],
     model: Model,
     facts: dict,
-    progress: Callable[[float, str], None],
+    progress: ProgressCallback,
 ) -> StructureLibrary:
     """Build a library of all structures that lie completely in scans of at least three patients.
 

@@ -1,6 +1,6 @@
 """Builds a frame from scans of one kind: aligns them with one of them, averages them, and aligns them with the mean."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from ..embedding.frames.alignment import UNITS, Alignment, align, mean_image
 from ..embedding.frames.frame import SPACING, Frame, FrameSpec
 from ..embedding.frames.grey_image import GreyImage, read_grey
-from ..errors import AnatomicalEmbeddingError
+from ..errors import AnatomicalEmbeddingError, ProgressCallback
 from ..fields.spline import Lattice
 from ..scan.geometry import mask_box
 
@@ -39,11 +39,10 @@ class FrameBuild:
     left_out: tuple[str, ...]
 
 
-Progress = Callable[[float, str], None]
-
-
 def build_frame(
-    images: Sequence[GreyImage], modality: str, progress: Progress = lambda share, text: None
+    images: Sequence[GreyImage],
+    modality: str,
+    progress: ProgressCallback = lambda share, text: None,
 ) -> FrameBuild:
     """Build a frame.
 
@@ -92,7 +91,7 @@ def without(build: FrameBuild, numbers: Collection[int]) -> Frame:
 
 
 def _first_template(
-    images: Sequence[GreyImage], radius_mm: float, progress: Progress
+    images: Sequence[GreyImage], radius_mm: float, progress: ProgressCallback
 ) -> tuple[GreyImage, list[Alignment]]:
     """Choose the template of the first alignments. Returns it, and the alignment of every scan with it.
 
@@ -112,7 +111,7 @@ def _first_template(
 
 
 def _aligned_with(
-    template: GreyImage, images: Sequence[GreyImage], radius_mm: float, progress: Progress
+    template: GreyImage, images: Sequence[GreyImage], radius_mm: float, progress: ProgressCallback
 ) -> list[Alignment]:
     """Align every scan with the template. A scan of an unusual size is not tried, and has the likeness 0."""
     alignments = []
@@ -171,7 +170,7 @@ def _aligned_with_others(
     lattice: Lattice,
     radius_mm: float,
     modality: str,
-    progress: Progress,
+    progress: ProgressCallback,
 ) -> list[Alignment]:
     """Align each scan anew with the mean of other scans.
 

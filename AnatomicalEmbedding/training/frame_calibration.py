@@ -17,7 +17,7 @@ from ..embedding.frames.grey_image import GreyImage, read_grey
 from ..embedding.inference import Model
 from ..embedding.map import EmbeddingMap, Provenance
 from ..embedding.working_grid import grid_matrix
-from ..errors import VolumeError
+from ..errors import ProgressCallback, VolumeError
 from ..fields.spline import Lattice, SplineField
 from ..matching.slack import read_window, slack
 from ..scan.cropping import crop_voxels
@@ -42,9 +42,7 @@ _COPY_RADII = 1.35  # half side of a copy, in radii of the object
 _COPY_SPACING = 4.0  # size of its voxels, in the unit of the kind
 
 
-def calibrate_frame(
-    model: Model, build: FrameBuild, progress: Callable[[float, str], None]
-) -> Calibration:
+def calibrate_frame(model: Model, build: FrameBuild, progress: ProgressCallback) -> Calibration:
     """Learn the calibration of weights of the kind "any".
 
     Args:

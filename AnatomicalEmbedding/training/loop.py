@@ -22,7 +22,7 @@ import torch
 from torch import nn
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
-from ..errors import AnatomicalEmbeddingError, CancelledError
+from ..errors import AnatomicalEmbeddingError, CancelCallback, CancelledError
 from ..files import atomic_path
 
 CHECKPOINT = "checkpoint.pt"
@@ -167,7 +167,7 @@ class TrainingLoop:
         *,
         minutes: float | None = None,
         progress: Callable[[Progress], None] | None = None,
-        cancelled: Callable[[], bool] | None = None,
+        cancelled: CancelCallback | None = None,
         after_step: Callable[[StepLog, bool], None] | None = None,
     ) -> None:
         """Train until the last step, or until `minutes` of training are over. A new run does at least one step.

@@ -10,7 +10,7 @@ from ..embedding.calibration import calibration_file
 from ..embedding.frames.grey_image import GreyImage
 from ..embedding.inference import load_model
 from ..embedding.models.registry import write_weights
-from ..errors import AnatomicalEmbeddingError, VolumeError, require
+from ..errors import AnatomicalEmbeddingError, ProgressCallback, VolumeError, require
 from ..files import atomic_path
 from ..scan.sources import find_scans
 from ..scan.volume import check_any
@@ -28,7 +28,7 @@ def train_own_kind(
     modality: str,
     name: str,
     report: Report = lambda sentence: None,
-    progress: Callable[[float, str], None] = lambda share, step: None,
+    progress: ProgressCallback = lambda share, step: None,
 ) -> Path:
     """Train weights on scans of one kind of object, in any rotation. Returns the path of the weights.
 

@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader
 from ..embedding.device import choose_device, fast_dtype, memory_budget, mixed_precision
 from ..embedding.inference import Model
 from ..embedding.models.network import DESCRIPTOR_HEADS, OPTIONAL_HEADS, EmbeddingNetwork
-from ..errors import AnatomicalEmbeddingError
+from ..errors import AnatomicalEmbeddingError, CancelCallback
 from ..matching.match import match
 from ..phantom.patient import phantom_views
 from ..structures.label_names import group_of
@@ -65,7 +65,7 @@ def train(
     validate: Callable[[EmbeddingNetwork], dict[str, float]] | None = None,
     validate_every: int = 500,
     progress: Callable[[Progress], None] | None = None,
-    cancelled: Callable[[], bool] | None = None,
+    cancelled: CancelCallback | None = None,
 ) -> TrainingRun:
     """Train on prepared scans. A stopped run continues from `folder`/checkpoint.pt if recipe, scans, steps and seed
     have not changed.

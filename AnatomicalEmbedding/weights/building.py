@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from ..errors import AnatomicalEmbeddingError, CancelledError, require
+from ..errors import AnatomicalEmbeddingError, CancelCallback, CancelledError, require
 from ..files import parse_json, write_text
 from ..training.frames import LevelTable
 from ..training.recipes import Recipe
@@ -52,7 +52,7 @@ class WeightsBuild:
     workers: int = 1
     jobs: int = 1
     report: Callable[[str], None] = print
-    cancelled: Callable[[], bool] = lambda: False
+    cancelled: CancelCallback = lambda: False
 
     def __post_init__(self) -> None:
         require("sklearn.ensemble", "scikit-learn", "calibrating needs", "train")
