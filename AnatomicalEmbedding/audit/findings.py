@@ -2,8 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import SimpleITK as sitk
@@ -38,8 +37,7 @@ _PROJECTED_HU = (-300.0, 700.0)  # CT numbers outside these limits are clipped b
 FRONT, _AXIAL = [0, 2], [0, 1]  # directions of a picture along R, A or S: to the right, and down
 
 
-@dataclass(frozen=True, eq=False)
-class AuditFinding:
+class AuditFinding(NamedTuple):
     """One thing that is probably wrong.
 
     Args:

@@ -79,8 +79,7 @@ _EXPLANATIONS = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class ScanLabels:
+class ScanLabels(NamedTuple):
     """The labels of one scan: only labels of structures in the table of usual places, each structure once.
 
     Args:
@@ -139,19 +138,21 @@ class Relations:
         scan = self.scan
         usual = self.usual
         scale = self.fit.frame.scale
-        # a map and mirrored labels say nothing of each other
-        cost = scan.map_costs * (scale.min() > 0)
         places = usual.places[self.fit.rows]
         spreads = usual.spreads[self.fit.rows]
-        for n, centre in enumerate(scan.centres):
+        # a map and mirrored labels say nothing of each other
+        by_place = scan.map_costs * (scale.min() > 0)
+        count = len(by_place)
+        for n in range(count if count > 1 else 0):
             # the place of each label is predicted by the other labels
-            weight = np.where(np.arange(len(cost)) == n, 0.0, scan.weight * self.fit.robust)
-            if len(weight) > 1:
-                frame = Frame.fit(scan.centres, places, spreads, weight, scale)
-                cost[n] += _student((centre - frame.to_ras(usual.places)) / (usual.spreads * scale))
+            weight = np.where(np.arange(count) == n, 0.0, scan.weight * self.fit.robust)
+            frame = Frame.fit(scan.centres, places, spreads, weight, scale)
+            off = scan.centres[n] - frame.to_ras(usual.places)
+            by_place[n] += _student(off / (usual.spreads * scale))
         off = (scan.log_volumes[:, None] - usual.volume) / usual.volume_spread
         # the volume of a cut label is not known
-        return cost, cost + np.where(scan.is_cut[:, None], 0.0, _student(off[..., None]))
+        by_volume = np.where(scan.is_cut[:, None], 0.0, _student(off[..., None]))
+        return by_place, by_place + by_volume
 
     def expected_ras(self, name: str) -> np.ndarray | None:
         """Return where a structure usually lies in this scan, (3,) RAS mm; None if too few labels are known."""
@@ -238,24 +239,33 @@ def _known_labels(
 
 def _fit_body(scan: ScanLabels, usual: Usual, reason: Explanation) -> BodyFit:
     """Fit a frame to the labels of a scan after an explanation."""
-    true_names = [reason.true_name(label.name) for label in scan.labels]
-    pairs = zip(true_names, scan.labels, strict=True)
-    names = [name if name in usual.index else label.name for name, label in pairs]
+    names = []
+    for label in scan.labels:
+        true_name = reason.true_name(label.name)
+        names.append(true_name if true_name in usual.index else label.name)
     rows = np.array([usual.index[name] for name in names])
     frame, robust, cost = fit_frame(
         scan.centres, usual.places[rows], usual.spreads[rows], scan.weight, reason.scale
     )
     by_map = np.minimum(scan.map_costs[np.arange(len(rows)), rows], COST_LIMIT)
     cost += _MAP_WEIGHT * float((scan.weight * by_map).sum())
-    whole = ~scan.is_cut
-    volume_cost = 0.0
-    if whole.sum() >= _FEWEST:
-        # log of the patient's volumes relative to the usual ones, without the effect of the explanation
-        middle = np.median((scan.log_volumes - usual.volume[rows])[whole])
-        off = middle - np.log(np.abs(reason.scale)).sum()  # 0 for a patient of the usual size
-        square = _SIZE_SPREAD**2 + (usual.volume_spread[rows[whole]] ** 2).mean() / whole.sum()
-        volume_cost = float(3 * np.log1p(off**2 / square / 5))  # Student's distribution
+    volume_cost = _volume_cost(scan, usual, rows, reason)
     return BodyFit(names, rows, frame, robust, cost, volume_cost)
+
+
+def _volume_cost(scan: ScanLabels, usual: Usual, rows: np.ndarray, reason: Explanation) -> float:
+    """Return how badly the volumes of all labels fit the usual volumes, times the scale of an explanation.
+
+    rows: (n,) rows of the labels in `usual`.
+    """
+    whole = ~scan.is_cut
+    if whole.sum() < _FEWEST:
+        return 0.0
+    # log of the patient's volumes relative to the usual ones, without the effect of the explanation
+    middle = np.median((scan.log_volumes - usual.volume[rows])[whole])
+    off = middle - np.log(np.abs(reason.scale)).sum()  # 0 for a patient of the usual size
+    square = _SIZE_SPREAD**2 + (usual.volume_spread[rows[whole]] ** 2).mean() / whole.sum()
+    return float(3 * np.log1p(off**2 / square / 5))  # Student's distribution
 
 
 def _student(off: np.ndarray) -> np.ndarray:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
 from operator import itemgetter
@@ -205,7 +205,6 @@ def _check_across(records: Sequence[Record]) -> None:
     }
     first: dict[str, str] = {}  # hash -> name of the first scan with these voxels
     for record in records:
-        overview = record["overview"]
         twins = [first[voxels] for voxels in record["hashes"] if voxels in first]
         patient = record["patient"]
         duplicate = None
@@ -215,17 +214,25 @@ def _check_across(records: Sequence[Record]) -> None:
             text = f"the patient {patient} is in the training list too, as {trained[patient]}"
             duplicate = AuditFinding("duplicate", 0.95, text)
         if duplicate is not None:
-            record["findings"].append(duplicate.card(overview))
+            record["findings"].append(duplicate.card(record["overview"]))
         first = dict.fromkeys(record["hashes"], record["name"]) | first  # the first name stays
-        expected = shares.keys() & record["expected"].keys()
-        missing = sorted(expected - set(record["held"]))
-        if len(missing) > max(_MOST_MISSING, _MOST_SHARE * len(expected)):
-            continue  # the scan has labels of another kind
-        for name in missing:
-            score = float(np.interp(shares[name], [_USUALLY, 1], _SCORE_MISSING))
-            text = f"{load_terms()[name].title} has no label; {shares[name]:.0%} of scans that show its place have it"
-            pictures = [picture | {"expected": record["expected"][name]} for picture in overview]
-            record["findings"].append(AuditFinding("missing", score, text, name).card(pictures))
+        record["findings"] += _missing_labels(record, shares)
+
+
+def _missing_labels(record: Record, shares: Mapping[str, float]) -> list[dict[str, Any]]:
+    """Return the cards of the labels that a scan lacks. shares: of scans with the label, by name; see below."""
+    places = record["expected"]
+    expected = shares.keys() & places.keys()
+    missing = sorted(expected - set(record["held"]))
+    if len(missing) > max(_MOST_MISSING, _MOST_SHARE * len(expected)):
+        return []  # the scan has labels of another kind
+    cards = []
+    for name in missing:
+        score = float(np.interp(shares[name], [_USUALLY, 1], _SCORE_MISSING))
+        text = f"{load_terms()[name].title} has no label; {shares[name]:.0%} of scans that show its place have it"
+        pictures = [picture | {"expected": places[name]} for picture in record["overview"]]
+        cards.append(AuditFinding("missing", score, text, name).card(pictures))
+    return cards
 
 
 def _shares_of_labels(records: Sequence[Record]) -> dict[str, float]:

@@ -9,9 +9,8 @@ import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import AnatomicalEmbeddingError, require
 from ..files import atomic_path
@@ -33,8 +32,7 @@ _STATUS = {
 }
 
 
-@dataclass(frozen=True)
-class Series:
+class Series(NamedTuple):
     """One series of a server."""
 
     study_uid: str
@@ -170,7 +168,8 @@ class Server:
             problem = "does not answer; check the address, and that the server runs"
         except (requests.RequestException, AttributeError, KeyError, TypeError, ValueError):
             problem = "does not answer as a DICOMweb server; check the address"
-        raise AnatomicalEmbeddingError(f"{self.url}: {problem}{'; ' * bool(remedy)}{remedy}.")
+        advice = f"; {remedy}" if remedy else ""
+        raise AnatomicalEmbeddingError(f"{self.url}: {problem}{advice}.")
 
 
 def download_input(word: str, folder: Path, report: Callable[[str], None]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,8 +17,7 @@ from ..training.known_matches import Trial
 from .results import GROUPS, Section, Tables
 
 
-@dataclass(frozen=True, eq=False)
-class Judged:
+class Judged(NamedTuple):
     """n answers with their reported confidence; all arrays are (n,).
 
     errors_mm: true error; infinite where the point is absent. groups: kind of point, such as "centre". whole: False
@@ -34,7 +34,7 @@ class Judged:
 
     def select(self, which: np.ndarray) -> Judged:
         """Return the answers for which `which`, (n,) bool, is True."""
-        return Judged(*(value[which] for value in vars(self).values()))
+        return Judged(*(values[which] for values in self))
 
 
 @dataclass(frozen=True)
@@ -148,8 +148,7 @@ def judge_trials(trials: Iterable[Trial], effort: str) -> Judged:
         raise AnatomicalEmbeddingError(
             "no two labelled scans have points in common; add labelled scans."
         )
-    columns = zip(*(vars(part).values() for part in parts), strict=True)
-    return Judged(*map(np.concatenate, columns))
+    return Judged(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 def summarise_confidence(judged: Judged, model: str) -> ConfidenceResult:

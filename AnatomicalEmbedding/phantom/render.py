@@ -59,16 +59,16 @@ def render(
     source, first_k = _hounsfield(anatomy, hu, body_index.coarse[..., 2], rng)
     voxels = np.empty(grid.shape, np.float32)
     labels = np.empty(grid.shape, np.uint8)
-    sub = max(round(grid.spacing[2] / 2.5), 1)  # thick slices are averages of thin slices
+    thin = max(round(grid.spacing[2] / 2.5), 1)  # a slice is the average of so many thin slices
     for k in range(0, grid.shape[0], _SLAB):
         rows = np.arange(k, min(k + _SLAB, grid.shape[0]), dtype=float)
         voxels[k : k + _SLAB] = 0
-        for shift in (np.arange(sub) + 0.5) / sub - 0.5:
+        for shift in (np.arange(thin) + 0.5) / thin - 0.5:
             index = body_index.at(rows + shift)
-            voxels[k : k + _SLAB] += _linear(source, index, first_k) / sub
-        labels[k : k + _SLAB] = anatomy.nearest(
-            anatomy.label, index if sub == 1 else body_index.at(rows)
-        )
+            voxels[k : k + _SLAB] += _linear(source, index, first_k) / thin
+        if thin > 1:
+            index = body_index.at(rows)
+        labels[k : k + _SLAB] = anatomy.nearest(anatomy.label, index)
     if table:
         draw_table(voxels, labels, grid)
     add_noise(voxels, noise_hu, rng)

@@ -1,7 +1,7 @@
 """Carry labels from examples to a scan, by registration of the scan's map with the map of each example."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -23,8 +23,7 @@ _AROUND_MM = 9.0  # of the surroundings of a structure; by hand
 _GREY_HU, _BINS = (-200.0, 300.0), 25
 
 
-@dataclass(frozen=True, eq=False)
-class LabelSource:
+class LabelSource(NamedTuple):
     """An example from which labels are carried over.
 
     labels: (s, k, j, i), how much of each voxel lies in each of s structures, 0..1. to_ras: (4, 4), from voxel i, j, k

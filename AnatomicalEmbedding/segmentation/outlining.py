@@ -4,6 +4,7 @@ import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import SimpleITK as sitk
@@ -56,8 +57,7 @@ class Outline:
     remark: str
 
 
-@dataclass(frozen=True, eq=False)
-class Outlines:
+class Outlines(NamedTuple):
     """All structures of one scan. labels: the structures on the voxels of the scan, in the order of `outlines`."""
 
     labels: LabelMap

@@ -4,6 +4,7 @@ The patches are turned, scaled and bent, and their grey values and coordinates a
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -40,8 +41,7 @@ class TrainingCrop:
     carried: torch.Tensor | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class Patch:
+class Patch(NamedTuple):
     """A patch for training.
 
     x: (1, INPUTS + s, k, j, i), input of the network. features: (1, c, k/2, j/2, i/2) descriptors, or None.

@@ -4,7 +4,7 @@ Each boundary has a cost at each place. The distance of two neighbouring boundar
 them, costs the more the farther it is from the usual height of this vertebra.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,8 +18,7 @@ _CORRELATED = 4.0  # number of neighbouring boundaries whose coordinates have si
 _NEAR_PLACES = 2  # the cost of a boundary is the least within this number of places
 
 
-@dataclass(frozen=True, eq=False)
-class Boundaries:
+class Boundaries(NamedTuple):
     """The boundaries between n + 1 vertebrae at the least total cost, head first.
 
     Args:

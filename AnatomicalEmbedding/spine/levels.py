@@ -1,6 +1,6 @@
 """What is said about a level: the vertebra, the chance that it is right, and the two candidates."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,8 +11,7 @@ _LAST = len(VERTEBRAE) - 1
 _LEAST_CHANCE = 0.8  # least chance, for a certain level, that it is right; for two scans, that both levels are right
 
 
-@dataclass(frozen=True)
-class Level:
+class Level(NamedTuple):
     """The level of a point or of a slice.
 
     Args:

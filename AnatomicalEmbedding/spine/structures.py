@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -71,8 +71,7 @@ def begins_at_end(spine: Spine, ends: Mapping[str, float]) -> bool:
     return False
 
 
-@dataclass(frozen=True, eq=False)
-class SpinePlace:
+class SpinePlace(NamedTuple):
     """Where a vertebra or disc is in a scan.
 
     Args:

@@ -2,8 +2,9 @@
 
 import glob
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,8 +29,7 @@ _VOXELS = 4000  # about this number of a structure's voxels is used to measure t
 _NO_STRUCTURES = {"background", "body_other", "subcutaneous_fat", "visceral_fat", "muscle"}
 
 
-@dataclass(frozen=True, eq=False)
-class KnownStructure:
+class KnownStructure(NamedTuple):
     """A structure with its outline.
 
     Args:
@@ -43,8 +43,7 @@ class KnownStructure:
     voxels_ras: np.ndarray
 
 
-@dataclass(frozen=True, eq=False)
-class BoxCase:
+class BoxCase(NamedTuple):
     """One scan, labelled or synthetic. structures: the structures that lie completely in the scan, by name."""
 
     id: str

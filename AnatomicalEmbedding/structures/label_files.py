@@ -130,15 +130,24 @@ def read_texts(path: Path) -> dict[int, str]:
     content = read_json(path)
     try:
         if path.name == "dataset.json":
-            # either the key or the value is the name; lists are regions, which have no label of their own
-            pairs = [pair for pair in content["labels"].items() if not isinstance(pair[1], list)]
-            content = dict(pair if isinstance(pair[1], str) else pair[::-1] for pair in pairs)
+            content = _by_label(content["labels"])
         texts = {int(value): text.strip() for value, text in content.items()}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise PointsError(
             f'{path}: is not a list of label names; write {{"1": "liver", ...}}.'
         ) from error
     return texts
+
+
+def _by_label(labels: dict) -> dict:
+    """Return the labels of a dataset.json as label -> name. Lists are regions, which have no label of their own."""
+    names = {}
+    for key, value in labels.items():
+        if isinstance(value, str):
+            names[key] = value
+        elif not isinstance(value, list):
+            names[value] = key
+    return names
 
 
 def canonical_names(texts: Mapping[int, str], path: Path) -> dict[int, str]:

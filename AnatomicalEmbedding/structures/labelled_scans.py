@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import permutations, product
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import SimpleITK as sitk
@@ -201,8 +202,7 @@ def _read_landmarks(path: Path, film_to_ras: np.ndarray | None = None) -> dict[s
     return dict(zip(named, transform_points(to_ras, points), strict=True))
 
 
-@dataclass(frozen=True, eq=False)
-class Pair:
+class Pair(NamedTuple):
     """N points that two scans show. names, kinds (e.g. "centre"): N texts. template_ras, target_ras: (N, 3) RAS mm."""
 
     template: Case

@@ -64,19 +64,8 @@ class StructureLibrary:
         for number, (name, examples) in enumerate(sorted(self.examples.items())):
             index[name] = [example.scan for example in examples]
             for n, example in enumerate(examples):
-                key = f"{number}.{n}"  # of the structure in alphabetical order, and of its example
-                tensors[f"{key}.box"] = torch.from_numpy(example.box_ras).float()
-                tensors[f"{key}.points"] = torch.from_numpy(example.points_ras).float()
-                tensors[f"{key}.coordinates"] = example.query.coordinates.float()
-                tensors[f"{key}.sizes"] = example.query.sizes.float()
-                if example.organs:
-                    rows = [
-                        [organs.index(organ.name), organ.overlap, *organ.offset_mm]
-                        for organ in example.organs
-                    ]
-                    tensors[f"{key}.organs"] = torch.tensor(rows, dtype=torch.float32)
-                if example.query.descriptors is not None:
-                    tensors[f"{key}.descriptors"] = example.query.descriptors.half()
+                for part, tensor in _tensors_of(example, organs).items():
+                    tensors[f"{number}.{n}.{part}"] = tensor
         metadata = {
             "format_version": FORMAT_VERSION,
             "weights_sha256": self.weights_hash,
@@ -120,6 +109,25 @@ class StructureLibrary:
             raise WeightsError(
                 f"{path}: the file is damaged or is not a structure library; download the library again."
             ) from None
+
+
+def _tensors_of(example: Example, organs: list[str]) -> dict[str, torch.Tensor]:
+    """Return the tensors of an example that the file stores. organs: names of all organs of the file."""
+    query = example.query
+    tensors = {
+        "box": torch.from_numpy(example.box_ras).float(),
+        "points": torch.from_numpy(example.points_ras).float(),
+        "coordinates": query.coordinates.float(),
+        "sizes": query.sizes.float(),
+    }
+    if example.organs:
+        rows = [
+            [organs.index(organ.name), organ.overlap, *organ.offset_mm] for organ in example.organs
+        ]
+        tensors["organs"] = torch.tensor(rows, dtype=torch.float32)
+    if query.descriptors is not None:
+        tensors["descriptors"] = query.descriptors.half()
+    return tensors
 
 
 def _read_margins(values: dict | None) -> Margins | None:

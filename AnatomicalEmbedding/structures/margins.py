@@ -122,7 +122,7 @@ class Margins:
     def adapted(self, boxes: Sequence[KnownBox]) -> Margins:
         """Return new margins with scales learned from a user's examples. boxes: result of `locate_examples`."""
         off = _errors(boxes)
-        names = np.array([box.located.name for box in boxes])
+        names = _names(boxes)
         structure_scales = {
             str(name): _shrunk(off[names == name], self.scales[_COMMON])
             for name in np.unique(names)
@@ -160,27 +160,39 @@ def learn_margins(boxes: Sequence[KnownBox], by_structure: bool) -> Margins:
         raise AnatomicalEmbeddingError(
             "margins need structures with known boxes, but no box was given; add scans."
         )
-    off = _errors(boxes)  # (n, 6)
     is_real = np.array([not box.target.startswith(SYNTHETIC) for box in boxes])
-    real = is_real if is_real.any() else ~is_real
-    names = np.array([box.located.name for box in boxes])
-    patients = np.array([patient_of(box.target) for box in boxes])
-    recalls = np.empty((len(boxes), len(TIMES)))
-    # the recall of each patient's boxes, with the scales of all other patients if scales are learned for structures
-    leaves_out = by_structure and len(np.unique(patients)) > 1
-    for patient in np.unique(patients):
-        is_own = patients == patient
-        usable = ~is_own if leaves_out else np.ones(len(boxes), bool)
-        if real[usable].any():
-            usable &= real
-        scales = _scales(off[usable], names[usable], by_structure)
-        for n in np.flatnonzero(is_own):
-            recalls[n] = _recall(boxes[n], scales)
+    usable = is_real if is_real.any() else ~is_real
+    recalls = _recalls(boxes, usable, by_structure)
     groups = [recalls[group] for group in (is_real, ~is_real) if group.any()]  # real, synthetic
     # Kish's effective number of boxes, of two groups with the same weight
     count = len(groups) ** 2 / sum(1 / len(group) for group in groups)
     recall = np.min([group.mean(axis=0) for group in groups], axis=0)
-    return Margins(recall, int(count), _scales(off[real], names[real], by_structure))
+    scales = _scales(_errors(boxes)[usable], _names(boxes)[usable], by_structure)
+    return Margins(recall, int(count), scales)
+
+
+def _recalls(boxes: Sequence[KnownBox], usable: np.ndarray, by_structure: bool) -> np.ndarray:
+    """Return the recall (n, len(TIMES)) of each box. If scales are learned for structures, those of a patient's boxes
+    come from the other patients. usable: (n,) bool, the boxes from which scales are learned if possible."""
+    off = _errors(boxes)
+    names = _names(boxes)
+    patients = np.array([patient_of(box.target) for box in boxes])
+    leaves_out = by_structure and len(np.unique(patients)) > 1
+    recalls = np.empty((len(boxes), len(TIMES)))
+    for patient in np.unique(patients):
+        is_own = patients == patient
+        chosen = ~is_own if leaves_out else np.ones(len(boxes), bool)
+        if usable[chosen].any():
+            chosen &= usable
+        scales = _scales(off[chosen], names[chosen], by_structure)
+        for n in np.flatnonzero(is_own):
+            recalls[n] = _recall(boxes[n], scales)
+    return recalls
+
+
+def _names(boxes: Sequence[KnownBox]) -> np.ndarray:
+    """Return the names (n,) of the structures of n boxes."""
+    return np.array([box.located.name for box in boxes])
 
 
 def locate_examples(marked: Mapping[str, Sequence[tuple[Example, EmbeddingMap]]]) -> list[KnownBox]:

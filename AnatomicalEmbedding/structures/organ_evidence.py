@@ -7,7 +7,7 @@ sides in the target.
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,8 +22,7 @@ _USUAL_COUNT = 2.0  # the assumed error counts as much as the errors of this num
 _AT_EDGE_CELLS = 1.0  # a side of an organ that is closer to the scan's edge is not used: the scan may cut the organ
 
 
-@dataclass(frozen=True, eq=False)
-class NearOrgan:
+class NearOrgan(NamedTuple):
     """An organ whose box overlaps with the box of a structure.
 
     Args:

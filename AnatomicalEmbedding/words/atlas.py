@@ -138,7 +138,7 @@ def _occupancy(
     if not are_whole or share.dtype != np.uint8 or not share.any():
         raise ValueError("no occupancy")
     after = np.add(first, share.shape[::-1])  # the last cell
-    if min(first) < 0 or (after > SHAPE[::-1]).any():
+    if len(first) != 3 or min(first) < 0 or (after > SHAPE[::-1]).any():
         raise ValueError("outside the frame")
     weights = np.zeros(1, np.float32) if discriminant is None else discriminant
     if (

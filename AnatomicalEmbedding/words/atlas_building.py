@@ -297,8 +297,7 @@ def _labels_of(body: SampledBody) -> dict[str, list[int]]:
     return labels | sums
 
 
-@dataclass(frozen=True, eq=False)
-class _Counted:
+class _Counted(NamedTuple):
     """Counted points of one body. total: (k, j, i), number of all points of the body in each cell of the body frame.
     cells: (n,) flat indices of the cells with points of one structure. number: (n,) number of points of this structure
     in each of these cells."""

@@ -1,10 +1,10 @@
 """The dictionary of phrases that name places, and completions of typed words. Words such as "of" are ignored."""
 
 import re
-from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
 from itertools import product
+from typing import NamedTuple
 
 from ..anatomy.names import SIDES
 from ..anatomy.terms import Term, Terms, load_terms, plain_words
@@ -26,8 +26,7 @@ _NOT_PLURAL = word_set(
 )
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """One place that a phrase may mean."""
 
     name: str

@@ -184,8 +184,7 @@ def number_pieces(
     return result
 
 
-@dataclass(frozen=True, eq=False)
-class _Usual:
+class _Usual(NamedTuple):
     """Ribs in the atlas. places: bool (k, j, i), True for each cell that belongs more often to a rib than to another
     bone. nearby: bool (k, j, i), True for each cell in or near a rib that does not belong more often to another bone.
     heights: (2, 13, SECTORS), mean body height, mm, of a rib, by side, rib number and sector; NaN without a rib."""

@@ -4,6 +4,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 Words = Sequence[str]  # the words of one sentence, in their order, as in `Token.word`
 
@@ -70,8 +71,7 @@ class Token:
     end: int
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(NamedTuple):
     """A part of a text, such as a sentence: the characters `start` to `end` of the text."""
 
     start: int

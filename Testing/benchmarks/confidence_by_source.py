@@ -134,9 +134,7 @@ def main() -> None:
         tested = [each for each in labelled if each.target == source]
         parts.append(judged(tested, without(source, labelled, bent, phantoms, model)))
         print(summarise_confidence(parts[-1], f"{source} left out").table(), flush=True)
-    every = Judged(
-        *(np.concatenate(values) for values in zip(*(vars(p).values() for p in parts), strict=True))
-    )
+    every = Judged(*map(np.concatenate, zip(*parts, strict=True)))
     print(
         summarise_confidence(every, "every source, each by a calibration without it").table(),
         flush=True,
