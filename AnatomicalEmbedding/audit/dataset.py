@@ -66,7 +66,7 @@ def list_entries(folder: Path) -> list[LabelledScan]:
     scans = {source.series or source.path: source for source in sources if not source.unfit}
     slices = {Path(scan.path, name) for scan in scans.values() for name in scan.files}
     files = sorted(path for path in folder.rglob("[!.]*") if path.is_file() and path not in slices)
-    entries = [entry for entry in (_entry_of(path, scans) for path in files) if entry is not None]
+    entries = list(filter(None, (_entry_of(path, scans) for path in files)))
     if not entries:
         raise AnatomicalEmbeddingError(
             f"{folder}: contains no labelled scan; give a folder in {_LAYOUTS}."

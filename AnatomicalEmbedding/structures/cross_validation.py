@@ -11,7 +11,6 @@ from ..embedding.map import EmbeddingMap
 from ..errors import PointsError, ProgressCallback
 from .examples import BoxCase
 from .labelled_scans import refuse_twins
-from .locating import make_example
 from .margins import KnownBox, known_boxes
 
 # A function that finds boxes (2, 3) by other methods. Its arguments are (structure -> examples, target, scan -> map);
@@ -60,10 +59,7 @@ def find_boxes(
             sources = _example_cases(name, target, all_cases, shots, number)
             if sources:
                 chosen[name] = sources
-                marked = [(maps[case.id], case.structures[name]) for case in sources]
-                examples[name] = [
-                    make_example(scan, shape.box_ras, shape.extremes_ras) for scan, shape in marked
-                ]
+                examples[name] = [case.structures[name].example(maps[case.id]) for case in sources]
         if not chosen:
             continue
         start = time.perf_counter()

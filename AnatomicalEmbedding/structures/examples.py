@@ -42,6 +42,10 @@ class KnownStructure(NamedTuple):
     extremes_ras: np.ndarray
     voxels_ras: np.ndarray
 
+    def example(self, embedding: EmbeddingMap, effort: str = "standard") -> Example:
+        """Return the structure as an example. embedding: map of its scan. effort: of matching."""
+        return make_example(embedding, self.box_ras, self.extremes_ras, effort)
+
 
 class BoxCase(NamedTuple):
     """One scan, labelled or synthetic. structures: the structures that lie completely in the scan, by name."""

@@ -13,7 +13,7 @@ The names of two scans of one patient differ only in the time point at the end: 
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import permutations, product
@@ -213,15 +213,13 @@ class Pair(NamedTuple):
     target_ras: np.ndarray
 
 
-def find_pairs(cases: Iterable[Case], templates: Iterable[Case] = ()) -> list[Pair]:
+def find_pairs(cases: Sequence[Case], templates: Sequence[Case] = ()) -> list[Pair]:
     """Find all ordered pairs of cases that share points.
 
     Two cases of one patient share landmarks, and so do two films; CTs of different patients share the centre and
     extremes of structures.
     templates: additional cases, used as templates only.
     """
-    cases = list(cases)
-    templates = list(templates)
     refuse_twins([case.id for case in (*cases, *templates)])
     pairs = []
     for template, target in [*permutations(cases, 2), *product(templates, cases)]:

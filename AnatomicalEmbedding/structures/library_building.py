@@ -8,7 +8,7 @@ from .cross_validation import find_boxes
 from .examples import SYNTHETIC, BoxCase
 from .labelled_scans import refuse_twins, source_of
 from .library import StructureLibrary
-from .locating import Example, make_example
+from .locating import Example
 from .margins import known_boxes, learn_margins
 
 PHANTOM_SEED = 72_000  # seed of the first synthetic patient for libraries
@@ -47,8 +47,7 @@ def build_library(
         cases_by_id[case.id] = case
         maps[case.id] = embedding = model.embed(case.volume)
         for name, structure in case.structures.items():
-            example = make_example(embedding, structure.box_ras, structure.extremes_ras, _EFFORT)
-            examples.setdefault(name, {})[case.id] = example
+            examples.setdefault(name, {})[case.id] = structure.example(embedding, _EFFORT)
 
     examples = {
         name: scans
