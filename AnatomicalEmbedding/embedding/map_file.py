@@ -255,25 +255,13 @@ def _decode_descriptors(file: Any, body: torch.Tensor, box: CellBox) -> torch.Te
     rows = (is_described.flatten().cumsum(0) - 1).view(is_described.shape)  # in the file, by cell
     in_box = is_described[box]
     rows_in_box = rows[box][in_box]
-    first = last = 0
-    if len(rows_in_box):
-        first = int(rows_in_box[0])
-        last = int(rows_in_box[-1]) + 1
-    channels = file.get_slice("local").get_shape()[-1]
-    row_shapes = {
-        "local": ((8, channels), torch.int8),
-        "local_low": ((4, channels), torch.uint8),
-        "local_scale": ((8,), torch.float32),
-    }
-    parts = []
-    for name, (shape, dtype) in row_shapes.items():
-        stored = file.get_slice(name)
-        if stored.get_shape()[0] != is_described.sum():
+    for name in ("local", "local_low", "local_scale"):
+        if file.get_slice(name).get_shape()[0] != is_described.sum():
             raise ValueError(f"{name} is not of this body")
-        part = stored[first:last]
-        check_size(part, (last - first, *shape), dtype)
-        parts.append(part[rows_in_box - first])
-    high, low, scale = parts
+    channels = file.get_slice("local").get_shape()[-1]
+    high = _read_rows(file, "local", rows_in_box, (8, channels), torch.int8)
+    low = _read_rows(file, "local_low", rows_in_box, (4, channels), torch.uint8)
+    scale = _read_rows(file, "local_scale", rows_in_box, (8,), torch.float32)
     if not ((scale >= 0) & (scale <= 1)).all():
         raise ValueError("the descriptors have no length")
     steps = high.short() * 16 + torch.cat([low & 15, low >> 4], dim=1)
@@ -282,6 +270,23 @@ def _decode_descriptors(file: Any, body: torch.Tensor, box: CellBox) -> torch.Te
     cells[in_box] = (steps * scale[..., None]).half()
     fine = cells.view(k, j, i, 2, 2, 2, channels).permute(0, 3, 1, 4, 2, 5, 6)
     return fine.reshape(2 * k, 2 * j, 2 * i, channels).movedim(-1, 0)
+
+
+def _read_rows(
+    file: Any, name: str, rows: torch.Tensor, shape: tuple[int, ...], dtype: torch.dtype
+) -> torch.Tensor:
+    """Read rows of a tensor in a file, of which only the part from the first to the last row is loaded.
+
+    Args:
+        file: the open file.
+        name: name of the tensor.
+        rows: numbers of the rows, ascending.
+        shape, dtype: of a row. Raises ValueError if they are others.
+    """
+    first, last = (int(rows[0]), int(rows[-1]) + 1) if len(rows) else (0, 0)
+    part = file.get_slice(name)[first:last]
+    check_size(part, (last - first, *shape), dtype)
+    return part[rows - first]
 
 
 def _with_neighbours(body: torch.Tensor) -> torch.Tensor:

@@ -56,9 +56,9 @@ def anchored(
     scale = (usual_spread / spread.clamp_min(_LEAST_SPREAD)).clamp(*_SCALES)
     scale = torch.where((usual_ml > _SCALED_ML)[:, None], scale, 1.0)
 
+    millilitres = weight.sum((1, 2, 3)) * np.prod(cell_mm) / 1000
     layers = torch.nonzero(body.flatten(1).any(1)).flatten()  # along k, with body cells
     share_at_ends = share[:, layers[0]].sum((1, 2)) + share[:, layers[-1]].sum((1, 2))
-    millilitres = weight.sum((1, 2, 3)) * np.prod(cell_mm) / 1000
     is_whole = (millilitres >= _LEAST_VOLUME * usual_ml) & (share_at_ends <= _CUT_SHARE)
     is_possible = (usual_mean - mean).norm(dim=1) <= _FARTHEST
     is_moved = is_whole & is_possible & (usual_ml > 0)

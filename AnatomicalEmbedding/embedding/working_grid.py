@@ -7,7 +7,6 @@ order, flips, oblique axes).
 """
 
 import math
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
@@ -16,7 +15,7 @@ import torch
 import torch.nn.functional as F
 
 from ..fields.spline import Lattice
-from ..scan.geometry import AIR_HU, mask_box, spacing_of
+from ..scan.geometry import AIR_HU, grid_matrix, mask_box, spacing_of
 from ..scan.volume import Volume
 
 # CT numbers and their grey values (0 to 255), linear in between; by hand: most levels for lung and soft tissue
@@ -53,18 +52,6 @@ class WorkingGrid:
         """The lattice of the voxel centres."""
         k, j, i = self.hu.shape
         return Lattice(tuple(self.origin_ras.tolist()), self.spacing_mm, (i, j, k))
-
-
-def grid_matrix(
-    origin_ras: np.ndarray | Sequence[float], spacing_mm: Iterable[float]
-) -> np.ndarray:
-    """Return the matrix (4, 4) from i, j, k to RAS mm of a grid whose axes lie along R, A, S.
-
-    origin_ras: (3,) RAS mm of its first point. spacing_mm: (3,).
-    """
-    matrix = np.diag([*spacing_mm, 1.0])
-    matrix[:3, 3] = origin_ras
-    return matrix
 
 
 def grey_values_of(hu: torch.Tensor) -> torch.Tensor:
@@ -125,9 +112,7 @@ def resample(
     origin = start + spacing / 2
     bins = np.floor(spacing / spacing_of(ijk_to_ras) + 0.05).astype(int)
     bins = np.clip(bins, 1, array.shape[::-1])
-    bins_to_ras = ijk_to_ras @ np.diag([*bins, 1.0])
-    bins_to_ras[:3, 3] += ijk_to_ras[:3, :3] @ ((bins - 1) / 2)  # the middle of the first bin
-    grid_to_bins = np.linalg.inv(bins_to_ras) @ grid_matrix(origin, spacing_mm)
+    grid_to_bins = np.linalg.inv(_bins_to_ras(ijk_to_ras, bins)) @ grid_matrix(origin, spacing_mm)
     # deviation over the whole grid, in bins
     tilt = np.abs(grid_to_bins[:3, :3] * (1 - np.eye(3))) * size_ijk
     sample = _sample_aligned if tilt.max() < _ALIGNED_VOXELS else _sample_oblique
@@ -137,6 +122,13 @@ def resample(
     last = np.minimum(np.floor((high - origin) / spacing + 1e-6).astype(int), size_ijk - 1)
     k, j, i = (slice(int(first[axis]), int(last[axis]) + 1) for axis in (2, 1, 0))
     return WorkingGrid(hu, origin, spacing_mm, (k, j, i))
+
+
+def _bins_to_ras(ijk_to_ras: np.ndarray, bins: np.ndarray) -> np.ndarray:
+    """Return the matrix (4, 4) from bins i, j, k to RAS mm. bins: (3,) voxels of a bin along i, j, k."""
+    matrix = ijk_to_ras @ np.diag([*bins, 1.0])
+    matrix[:3, 3] += ijk_to_ras[:3, :3] @ ((bins - 1) / 2)  # the middle of the first bin
+    return matrix
 
 
 def crop(

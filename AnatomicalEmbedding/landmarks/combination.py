@@ -47,28 +47,31 @@ def combine(
     score = share @ matches.score
     if matches.status is None:
         return Matches(place[None], np.array([score]))
-    if count == 1:
-        median_mm = error_factor * _SINGLE * single_mm
-    else:
+    median_mm = error_factor * _SINGLE * single_mm
+    if count > 1:
         squares = np.square(matches.points_ras - place).sum(axis=1)
         spread_mm = sqrt(share @ squares * count / (count - 1))
         square = (_OWN / count + _COMMON) * single_mm**2 + _SPREAD * spread_mm**2
         median_mm = error_factor * sqrt(square)
     sigma = _deviation(count)
+    expected_mm = median_mm * np.exp(sigma**2 / 2)
     present = share @ matches.present
-    expected_mm = np.array([median_mm * np.exp(sigma**2 / 2)])
+    status = decide(present, expected_mm / unit_mm)
     doubtful = matches.levels != ""
-    is_doubtful = np.array([share @ doubtful > 0.5])
-    return Matches(
-        place[None],
-        np.array([score]),
-        at_most_uncertain(decide(np.array([present]), expected_mm / unit_mm), is_doubtful),
-        expected_mm,
-        np.array([present * _share_within(10.0 * unit_mm, median_mm, sigma)]),
-        np.array([present * _share_within(20.0 * unit_mm, median_mm, sigma)]),
-        np.array([present]),
-        levels=np.array([matches.levels[doubtful][0] if is_doubtful[0] else ""]),
-    )
+    levels = ""
+    if share @ doubtful > 0.5:
+        levels = matches.levels[doubtful][0]
+        status = at_most_uncertain(status, True)
+    columns = {
+        "score": score,
+        "status": status,
+        "expected_error_mm": expected_mm,
+        "probability": present * _share_within(10.0 * unit_mm, median_mm, sigma),
+        "probability_20": present * _share_within(20.0 * unit_mm, median_mm, sigma),
+        "present": present,
+        "levels": levels,
+    }
+    return Matches(place[None], **{name: np.array([value]) for name, value in columns.items()})
 
 
 def median_error_mm(expected_mm: float, count: int) -> float:

@@ -248,18 +248,11 @@ def _match(
     # along an axis without displacements, the answer stays at the first answer
     begin = torch.where(layout.flat, first, start)
     away_mm = (layout.displacements + (begin - first)[:, None]) * layout.mm
-    prior = _PRIOR_WEIGHT * away_mm.square().sum(-1).float() / _PRIOR_MM**2
-    best = (score - prior[:, None]).argmax(2)  # (n, a), the displacement that each node chooses
-    # The prior prefers places near the first answer. It is used only to choose the cell; within the cell, it would
-    # shift the answer towards the first answer.
-    step_kji = peak_offsets(score.flatten(0, 1), best.flatten(), layout.shape)
-    step = step_kji.flip(1).view(*best.shape, 3)
+    displacement, peak = _choose(score, away_mm, layout)
     # subtract the mean dither of the block, because the template was read at the dithered places
     dither = layout.block @ (layout.dither * blocks.in_body[..., None])
     mean_dither = dither / template_share.clamp_min(1e-6)
-    displaced_mm = (layout.displacements[best] + step - mean_dither) * layout.mm
-
-    peak = score.gather(2, best[..., None])[..., 0]
+    displaced_mm = (displacement - mean_dither) * layout.mm
     answers = torch.isfinite(peak)  # (n, a), False for a node that reaches no cell of the body
     peak = peak.masked_fill(~answers, 0.0)
     place_mm = (layout.nodes[layout.answering] * layout.mm).double()
@@ -297,6 +290,23 @@ def _scores(
     share = layout.block @ in_body
     score = (1 + _UNSEEN) * similarity / (share + _UNSEEN * template_share).clamp_min(1e-6)
     return score.masked_fill(in_body[:, layout.answering] == 0, -torch.inf)
+
+
+def _choose(
+    score: torch.Tensor, away_mm: torch.Tensor, layout: _Layout
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Choose a displacement for each node, (n, a, 3) half cells, near the first answer. Also returns its score (n, a).
+
+    Args:
+        score: (n, a, d), see `_scores`.
+        away_mm: (n, d, 3) from the first answer to the place of each displacement.
+    """
+    prior = _PRIOR_WEIGHT * away_mm.square().sum(-1).float() / _PRIOR_MM**2
+    best = (score - prior[:, None]).argmax(2)
+    # The prior is used only to choose the cell; within the cell, it would shift the answer towards the first answer.
+    step_kji = peak_offsets(score.flatten(0, 1), best.flatten(), layout.shape)
+    step = step_kji.flip(1).view(*best.shape, 3)
+    return layout.displacements[best] + step, score.gather(2, best[..., None])[..., 0]
 
 
 def _similarities(

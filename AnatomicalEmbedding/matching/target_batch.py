@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, repeat
 
 import torch
 
@@ -54,6 +55,4 @@ class TargetRows:
         return TargetRows(self.maps, tuple(counts.tolist()))
 
     def __iter__(self) -> Iterator[EmbeddingMap]:
-        for embedding, count in zip(self.maps, self.counts, strict=True):
-            for _ in range(count):
-                yield embedding
+        return chain.from_iterable(map(repeat, self.maps, self.counts))

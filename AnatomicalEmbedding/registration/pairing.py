@@ -134,15 +134,22 @@ def join_directions(
     moves = list(threads.map(_last_move, comparisons, joined))
     directions = []
     for way, back in _WAYS:
-        # if the directions agree, their moves are opposite: the sum is 0
         reverse = read_at(moves[back], lattices[back], joined[way])
-        disagreement_mm = (moves[way] + reverse).norm(dim=0)
-        trust = 1 / (1 + (disagreement_mm / _DISAGREE_MM).square())
-        places = joined[way] + (moves[way] - reverse) / 2 * trust
+        places = joined[way] + _agreed_move(moves[way], reverse)
         moved = places - comparisons[way].start - coarse[way].field.on(lattices[way])
         doubts = torch.stack([pasts[way].norm(dim=0), moved.norm(dim=0)])
         directions.append(Places(lattices[way], places, doubts))
     return directions
+
+
+def _agreed_move(move: torch.Tensor, reverse: torch.Tensor) -> torch.Tensor:
+    """Return the mean move, (3, k, j, i) mm, of two directions; where they disagree, it is shorter.
+
+    reverse: (3, k, j, i) mm, the move of the other direction, which is opposite if both agree.
+    """
+    disagreement_mm = (move + reverse).norm(dim=0)
+    trust = 1 / (1 + (disagreement_mm / _DISAGREE_MM).square())
+    return (move - reverse) / 2 * trust
 
 
 def _past(

@@ -49,15 +49,7 @@ def fit_field(
         steps: largest number of steps of each fit.
         knot_mm: distance of the field's knots.
     """
-    shape = matches.lattice.shape
-    i, j, k = torch.from_numpy(matches.index.T)
-    displacement = torch.zeros(3, *shape)
-    trust = torch.zeros(3, *shape)
-    offset_mm = matches.moving_ras - transform_points(affine, matches.fixed_ras)
-    displacement[:, k, j, i] = torch.from_numpy(offset_mm.T).float()
-    trust[:, k, j, i] = torch.from_numpy(matches.weight / matches.weight.mean()).float()
-    height_known = np.broadcast_to(matches.height_known, len(offset_mm))
-    trust[2, k, j, i] *= torch.from_numpy(height_known.astype(np.float32))
+    displacement, trust = _on_lattice(matches, affine)
     field = SplineField.over(low, high, knot_mm)
     basis = field.basis(matches.lattice)
     weight = trust
@@ -75,6 +67,19 @@ def fit_field(
         error_mm = ((basis.spread(knots) - displacement) * (trust > 0)).norm(dim=0)
         weight = trust / (1 + (error_mm / knee_mm).square())
     return SplineField(field.low, field.knot_mm, knots)
+
+
+def _on_lattice(matches: GridMatches, affine: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the displacements (3, k, j, i) after an affine transform, and their weights, on the lattice of matches."""
+    i, j, k = torch.from_numpy(matches.index.T)
+    displacement = torch.zeros(3, *matches.lattice.shape)
+    trust = torch.zeros_like(displacement)
+    offset_mm = matches.moving_ras - transform_points(affine, matches.fixed_ras)
+    displacement[:, k, j, i] = torch.from_numpy(offset_mm.T).float()
+    trust[:, k, j, i] = torch.from_numpy(matches.weight / matches.weight.mean()).float()
+    height_known = np.broadcast_to(matches.height_known, len(offset_mm))
+    trust[2, k, j, i] *= torch.from_numpy(height_known.astype(np.float32))
+    return displacement, trust
 
 
 def register(

@@ -7,7 +7,14 @@ import numpy as np
 import SimpleITK as sitk
 
 from ..errors import VolumeError
-from .geometry import bounds_of, box_corners, image_affine, resample, transform_points
+from .geometry import (
+    bounds_of,
+    box_corners,
+    grid_matrix,
+    image_affine,
+    resample,
+    transform_points,
+)
 from .volume import Volume
 
 _MOST_VOXELS = 10**9  # 4 GB in memory; a long scan of the whole body has a quarter of this
@@ -87,8 +94,7 @@ def crop_resampled(
         raise VolumeError(
             f"{where}: the box is smaller than one voxel of {spacing_mm} mm; give smaller voxels."
         )
-    ijk_to_ras = np.diag([*spacing, 1.0])
-    ijk_to_ras[:3, 3] = box_ras[0] + spacing / 2
+    ijk_to_ras = grid_matrix(box_ras[0] + spacing / 2, spacing)
     voxels = resample(volume.voxels, volume.ijk_to_ras, ijk_to_ras, size.astype(int))
     return Volume(voxels, ijk_to_ras, volume.name, "", volume.notes)
 

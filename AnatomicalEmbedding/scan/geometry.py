@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -55,6 +55,18 @@ def corner_distance_mm(first: np.ndarray, second: np.ndarray, shape: Sequence[in
 def spacing_of(matrix: np.ndarray) -> np.ndarray:
     """Return the voxel size (3,), mm along i, j, k, of a grid. matrix: (4, 4) voxel i, j, k to mm, RAS or LPS."""
     return np.linalg.norm(matrix[:3, :3], axis=0)
+
+
+def grid_matrix(
+    origin_ras: np.ndarray | Sequence[float], spacing_mm: Iterable[float]
+) -> np.ndarray:
+    """Return the matrix (4, 4) from i, j, k to RAS mm of a grid whose axes lie along R, A, S.
+
+    origin_ras: (3,) RAS mm of its first point. spacing_mm: (3,).
+    """
+    matrix = np.diag([*spacing_mm, 1.0])
+    matrix[:3, 3] = origin_ras
+    return matrix
 
 
 def slice_axis(ijk_to_ras: np.ndarray) -> int:
