@@ -127,38 +127,47 @@ def _is_part(first: str, second: str) -> bool:
 
 def _check_numbers(relations: Relations) -> list[AuditFinding]:
     """Find vertebrae and ribs in the wrong order, and vertebrae whose distance does not fit their numbers, for example
-    T12 directly above L2.
-
-    The distances of neighbours are compared with their usual distances; the median ratio is the size of the patient.
-    """
-    scan = relations.scan
-    findings = []
-    whole = {name: n for n, name in enumerate(relations.fit.names) if not scan.is_cut[n]}
+    T12 directly above L2."""
     if relations.fit.frame.scale[2] <= 0:  # the scan is upside down
         return []
+    findings = []
     for series in (SPINE, *_RIBS):
-        names = [name for name in series if name in relations.usual.index]
-        order = [n for n, name in enumerate(names) if name in whole]
-        if len(order) < 2:
-            continue
-        # of labels that follow each other: the measured distance divided by the usual one, below 0 in the wrong order
-        rows = [whole[names[n]] for n in order]
-        usual_mm = _usual_ways(names, relations.usual)
-        ratio = -np.diff(scan.centres[rows, 2]) / np.diff(usual_mm[order])
-        off = (ratio / np.median(ratio) - 1) * np.diff(order)  # in numbers
-        wrong = []
-        gaps = []
-        for n, (upper, lower) in enumerate(pairwise(scan.labels[row] for row in rows)):
-            text = f"{upper.text} lies below {lower.text}: the names seem to be exchanged"
-            wrong += judge("exchanged", -ratio[n], _ORDER, text, upper, lower)
-            distance = "farther apart" if off[n] > 0 else "closer together"
-            text = f"{upper.text} and {lower.text} lie {distance} than their numbers say"
-            gaps += judge("level", abs(off[n]), _GAP, text, upper, lower)
+        wrong, gaps = _check_series(relations, series)
         if wrong:
             findings += wrong
         elif series is SPINE:
             findings += gaps
     return findings
+
+
+def _check_series(
+    relations: Relations, series: Sequence[str]
+) -> tuple[list[AuditFinding], list[AuditFinding]]:
+    """Find labels in the wrong order, and labels whose distance does not fit their numbers: two lists.
+
+    The distances of neighbours are compared with their usual distances; the median ratio is the size of the patient.
+    series: structures in the order of their numbers, from the head downwards.
+    """
+    scan = relations.scan
+    whole = {name: n for n, name in enumerate(relations.fit.names) if not scan.is_cut[n]}
+    names = [name for name in series if name in relations.usual.index]
+    order = [n for n, name in enumerate(names) if name in whole]
+    if len(order) < 2:
+        return [], []
+    # of labels that follow each other: the measured distance divided by the usual one, below 0 in the wrong order
+    rows = [whole[names[n]] for n in order]
+    usual_mm = _usual_ways(names, relations.usual)
+    ratio = -np.diff(scan.centres[rows, 2]) / np.diff(usual_mm[order])
+    off = (ratio / np.median(ratio) - 1) * np.diff(order)  # in numbers
+    wrong = []
+    gaps = []
+    for n, (upper, lower) in enumerate(pairwise(scan.labels[row] for row in rows)):
+        text = f"{upper.text} lies below {lower.text}: the names seem to be exchanged"
+        wrong += judge("exchanged", -ratio[n], _ORDER, text, upper, lower)
+        distance = "farther apart" if off[n] > 0 else "closer together"
+        text = f"{upper.text} and {lower.text} lie {distance} than their numbers say"
+        gaps += judge("level", abs(off[n]), _GAP, text, upper, lower)
+    return wrong, gaps
 
 
 def _usual_ways(names: list[str], usual: Usual) -> np.ndarray:

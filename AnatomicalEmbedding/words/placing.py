@@ -351,9 +351,8 @@ class PlaceFinder:
         if self._atlas.weights_hash == self.embedding.provenance.weights_hash:
             prior = weighed(self.grid, prior, self.embedding, occupancy.discriminant)
         tissue = self._terms[name].tissue
-        return sharpened(
-            self.grid, prior, tissue, self._field_alone(_AORTA) if tissue == "artery" else None
-        )
+        alike = self._field_alone(_AORTA) if tissue == "artery" else None
+        return sharpened(self.grid, prior, tissue, alike)
 
     def _blurred(self, field: Field) -> Field:
         """Return the chances of a place, blurred for its region: 0 outside the patient's body."""
