@@ -212,7 +212,7 @@ def ending_signals() -> list[signal.Signals]:
 
 def stop_on_signals() -> Callable[[], bool]:
     """Keep signals from ending the program, to save the run. Returns a function that returns True after a signal."""
-    received: list[bool] = []
+    received = []
     try:
         for number in (signal.SIGINT, *ending_signals()):
             signal.signal(number, lambda *_: received.append(True))

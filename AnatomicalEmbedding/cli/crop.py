@@ -91,7 +91,7 @@ def run(options: argparse.Namespace) -> None:
     console.make_folder(options.output)
     inputs = [*scans.paths, *(options.examples.iterdir() if options.examples else ())]
     rows: list[list[Any]] = []
-    written: list[Path] = []
+    written = []
     used_names: set[str] = set()
     for path, name, volume, embedding in scans.embedded(model):
         with scans.skipping():
@@ -106,7 +106,7 @@ def run(options: argparse.Namespace) -> None:
             groups = {"crop": list(boxes)}
             if options.separate:
                 groups = {n: [n] for n in boxes}
-            cropped: dict[str, np.ndarray] = {}
+            cropped = {}
             for end, members in groups.items():
                 box = grown(enclosing([boxes[n] for n in members]), np.full(6, options.margin_mm))
                 unique = free_name(_file_name(f"{name}_{end}"), used_names)

@@ -170,10 +170,10 @@ def run_run(options: argparse.Namespace) -> None:
     console.refuse_overwriting(inputs, [options.output / name for name in results])
     console.make_folder(options.output)
     labels = landmark_set.names
-    rows: list[list[object]] = []
-    measured: list[list[object]] = []
+    rows = []
+    measured = []
     pictured: list[dict[str, Any]] = []
-    written: list[Path] = []
+    written = []
     for path, name, volume, embedding in maps:
         matches = landmark_set.find(embedding)
         rows += _landmark_rows(path, landmark_set, matches)
@@ -222,7 +222,7 @@ def _open_scans(
 
 def _landmark_rows(path: str, landmark_set: LandmarkSet, matches: Matches) -> list[list[object]]:
     """Return the rows of landmarks.csv for one scan."""
-    rows: list[list[object]] = []
+    rows = []
     for landmark, row in zip(landmark_set.landmarks, matches.table(), strict=True):
         cells = [console.cell(row[column], 3) for column in COLUMNS[2:8]]
         rows.append([path, landmark.name, *cells, int(landmark.weights.sum())])

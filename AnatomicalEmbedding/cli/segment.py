@@ -129,7 +129,7 @@ def run_run(options: argparse.Namespace) -> None:
     if options.nifti:
         ends += _NIFTI
     done: dict[str, Sequence[Outline]] = {}
-    written: list[Path] = []
+    written = []
     pictures = []
     stored = read_table(options.output / TABLE_NAME)
     earlier = {path: outlines for path, outlines in stored.items() if path in scans.names}

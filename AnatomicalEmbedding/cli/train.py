@@ -330,7 +330,7 @@ def prepare_scans(
 
 def overrides(pairs: list[str]) -> dict[str, object]:
     """Parse the arguments SECTION.KEY=VALUE of `--set`. Returns SECTION.KEY -> new value in the recipe."""
-    values: dict[str, object] = {}
+    values = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
         try:

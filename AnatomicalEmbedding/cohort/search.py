@@ -178,7 +178,7 @@ class Search:
 
     def _match(self, query: Query, hits: Sequence[Hit], effort: str, step: Step) -> list[Found]:
         """Match the point of `query` in the scans of `hits`, in batches, so that few maps are in memory at a time."""
-        answers: list[Matches] = []
+        answers = []
         for start in range(0, len(hits), _BATCH_SCANS):
             maps = [self._map_near(hit, effort) for hit in hits[start : start + _BATCH_SCANS]]
             answers += match_query(query, maps, effort)
@@ -260,7 +260,7 @@ class Search:
 
 def one_mention(words: str) -> Mention:
     """Parse words that name one place. Raises AnatomicalEmbeddingError if they name no place or several places."""
-    mentions: list[Mention] = []
+    mentions = []
     for part in parse_query(words):
         if not part.mentions:
             raise AnatomicalEmbeddingError(not_understood(part.text))

@@ -99,7 +99,7 @@ def prepare_films(
     destination.mkdir(parents=True, exist_ok=True)
     model = load_model(weights, "cpu")
     reference: Atlas | None = None
-    paths: list[Path] = []
+    paths = []
     rows: list[tuple[str, ...]] = [("name", "path", "used", "reason")]
     for name, source in find_scans(folders, report).items():
         files = [destination / f"{name}-film{n}.safetensors" for n in range(count)]
@@ -140,7 +140,7 @@ def prepare_phantom_films(
         report: called with a sentence about the progress.
     """
     destination.mkdir(parents=True, exist_ok=True)
-    paths: list[Path] = []
+    paths = []
     for seed in range(PHANTOM_SEED, PHANTOM_SEED + patients):
         files = [destination / f"phantom{seed}-film{n}.safetensors" for n in range(count)]
         if not all(file.exists() for file in files):

@@ -58,8 +58,8 @@ def export(
     ]
     for key, file_name in sr_names(record, name).items():
         files.append((SR, file_name, partial(write_sr, record, key, sources.get(key, ()))))
-    written: list[Path] = []
-    notes: list[str] = []
+    written = []
+    notes = []
     chosen = set(kinds)
     for kind, file_name, write in files:
         if kind not in chosen:

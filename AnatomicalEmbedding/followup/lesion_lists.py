@@ -40,7 +40,7 @@ def read_lesions(path: str | Path) -> list[MarkedLesion]:
     unmeasured = [MarkedLesion(label, (x, y, z)) for label, (x, y, z) in places]
     if Path(path).suffix.lower() != ".json":
         return unmeasured
-    lesions: list[MarkedLesion] = []
+    lesions = []
     for markup in parse_json(Path(path).read_text(encoding="utf-8-sig"))["markups"]:
         name = str(markup.get("name") or "")
         control_points = markup.get("controlPoints") or ()

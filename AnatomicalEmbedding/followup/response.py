@@ -60,7 +60,7 @@ def responses(record: FollowUp) -> list[Response]:
     first visit in which it was seen. Lesions that have merged are counted once.
     """
     timeline = timeline_of(record)
-    results: list[Response] = []
+    results = []
     for number in range(len(timeline.record.studies)):
         if timeline.baseline is None or number < timeline.baseline:
             results.append(_not_judged(timeline, number))

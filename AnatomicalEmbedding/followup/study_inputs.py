@@ -66,7 +66,7 @@ def recognize(
     unclear = _candidates(record_studies, scans, keys)
     used_names = {study.name.casefold() for study in record_studies}
     by_key = {study.key: study for study in record_studies}
-    studies: dict[str, Study] = {}
+    studies = {}
     notes = []
     for file, name, scan in zip(files, distinct_names(files), scans, strict=True):
         if scan.key in studies:

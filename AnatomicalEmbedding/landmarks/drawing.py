@@ -59,8 +59,8 @@ def read_drawing(paths: Sequence[Path], scan: str) -> Drawing:
     Raises:
         PointsError: a file is missing or damaged, a markup is not complete, two have one name, or there is no point.
     """
-    points: list[tuple[str, np.ndarray, str]] = []
-    markups: dict[str, Markup] = {}
+    points = []
+    markups = {}
     edges_ras = {}
     for path in paths:
         if path.suffix.lower() == ".csv":

@@ -222,7 +222,7 @@ class Correspondence:
 
     def save(self, path: str | Path) -> None:
         """Write a .safetensors file, complete or not at all. Raises MapError if the file cannot be written."""
-        tensors: dict[str, torch.Tensor] = {}
+        tensors = {}
         metadata: dict[str, Any] = {"format_version": FORMAT_VERSION}
         for name, part in vars(self).items():
             matrices = np.stack([part.scan_to_ras, part.affine])

@@ -36,7 +36,7 @@ def boxes_to_json(boxes: Mapping[str, np.ndarray]) -> dict[str, list[float]]:
 
 def boxes_from_json(stored: Any) -> dict[str, np.ndarray]:
     """Read boxes from the output of `boxes_to_json`. Raises ValueError, TypeError or AttributeError for other input."""
-    boxes: dict[str, np.ndarray] = {}
+    boxes = {}
     for name, sides in stored.items():
         box = np.array([float(x) for x in sides]).reshape(2, 3)
         if not (np.abs(box) < LARGEST_POSITION_MM).all() or (box[1] <= box[0]).any():
@@ -92,7 +92,7 @@ def read_rois(path: str | Path, unnamed: str = "box") -> dict[str, np.ndarray]:
     the file is missing or damaged, has no ROI, has two ROIs of the same name, or is neither in LPS nor in RAS mm.
     """
     path = Path(path)
-    boxes: dict[str, np.ndarray] = {}
+    boxes = {}
     try:
         for entry in read_markups(path):
             if entry.get("type") == "ROI":

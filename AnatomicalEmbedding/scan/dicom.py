@@ -233,8 +233,8 @@ def _scan(folder: Path, recursive: bool = True) -> tuple[list[_Slice], list[Path
 
 def _read_headers(files: Iterable[Path]) -> tuple[list[_Slice], list[Path]]:
     """Return the slices in DICOM files, each phase as a series of its own, and the CT files that cannot be read."""
-    slices: list[_Slice] = []
-    damaged: list[Path] = []
+    slices = []
+    damaged = []
     reader = sitk.ImageFileReader()
     reader.SetImageIO("GDCMImageIO")
     for file in files:

@@ -232,8 +232,8 @@ def learn(
     progress(0.99, "fitting the random forests")
     if not tried:
         grow_forest({}, WEIGHTS)  # raises that there are too few matches
-    forests: dict[str, Forest] = {}
-    counts: dict[str, int] = {}
+    forests = {}
+    counts = {}
     for effort, sources in tried.items():
         outcomes = {source: Outcomes.joined(parts) for source, parts in sources.items()}
         forests[effort] = grow_forest(outcomes, WEIGHTS)

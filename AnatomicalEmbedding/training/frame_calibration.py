@@ -71,8 +71,8 @@ def registered_trials(build: FrameBuild) -> Iterator[Trial]:
     rng = np.random.default_rng(0)
     radius_mm = build.frame.spec.radius_mm
     folds = np.array_split(rng.permutation(len(build.images)), FOLDS)
-    maps: dict[int, EmbeddingMap] = {}
-    starts: dict[int, np.ndarray] = {}
+    maps = {}
+    starts = {}
     for fold in folds:
         frame = without(build, set(fold.tolist()))
         for n in fold.tolist():

@@ -117,7 +117,7 @@ def place(
     if count is None:
         count = {name: sum(name in points for points in structures.values()) for name in names}
     usable = {name for name in names if name in canonical or count[name] >= _SHARED_BY}
-    frames: dict[str, FrameGuess] = {}
+    frames = {}
     mean = canonical if first_mean is None else first_mean
     # generalised Procrustes analysis: the label maps are fitted to the mean shape, and the mean of the fitted maps
     # becomes the new mean shape; structures that vary much are left out

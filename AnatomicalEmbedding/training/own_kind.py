@@ -91,7 +91,7 @@ def read_images(
         AnatomicalEmbeddingError: fewer than 8 scans can be used.
     """
     reasons: list[str] = []
-    images: list[GreyImage] = []
+    images = []
     names: dict[str, str] = {}
     for name, source in find_scans(paths, reasons.append, output=output).items():
         try:

@@ -228,7 +228,7 @@ class Validation:
         for seed in _PHANTOM_SEEDS:
             views = self._phantoms(seed).values()
             scans.append([(view.points_ras, model.embed(view.volume)) for view in views])
-        errors: list[float] = []
+        errors = []
         for templates, targets in permutations(scans, 2):
             template_points, template_map = templates[0]  # the whole body is the first view
             for target_points, target_map in targets:

@@ -95,7 +95,7 @@ def read_data(data: Path, terms: str) -> tuple[list[DataEntry], list[DataEntry]]
     held_out = [entry for entry in listed if entry.path.is_relative_to(data / HELD_OUT)]
     patients = {entry.person for entry in held_out}
     scans = [entry for entry in listed if entry.person not in patients]
-    maps: list[DataEntry] = []
+    maps = []
     for path in sorted(data.glob(f"{LABEL_MAPS}/{INDEX}")):
         maps += _read_index(path)
     if terms != "all":

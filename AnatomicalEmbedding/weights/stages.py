@@ -158,7 +158,7 @@ def _round_steps(build: WeightsBuild, scans: list[PreparedScan]) -> dict[str, in
     """Return the number of steps of each round: its hours divided by the time of a step, which is measured once."""
     path = build.work / "steps.json"
     if not path.is_file():
-        times: list[float] = []
+        times = []
         with tempfile.TemporaryDirectory(dir=build.work) as folder:
             train(
                 scans,
