@@ -302,9 +302,10 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
             self._parameterNode.alignKind = kind
 
     def showParameters(self, node):
+        logic = self.logic
         template = _ifHere(node.template)
         points = _ifHere(node.points)
-        if points is not self.logic.points:
+        if points is not logic.points:
             self.say("")  # removes messages about the previous point list
             writeInViews(slicer.mrmlScene, {})
         if points is not None and isAnswers(points):
@@ -318,16 +319,16 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.ui.placeWidget.placeMultipleMarkups = (
             kinds.ForcePlaceMultipleMarkups if goesOn else kinds.ForcePlaceSingleMarkup
         )
-        self.logic.jumps = node.jump
+        logic.jumps = node.jump
         self._targets = self.scanChoice.show(node, without=template)
-        self.logic.setScans(template, self._targets)
-        self.logic.setPoints(points if template is not None else None)
+        logic.setScans(template, self._targets)
+        logic.setPoints(points if template is not None else None)
         self.crosshair.volumes = self._scans()
         self.words.volumes = self._scans()
         self.preparation.setVolumes(self.crosshair.volumes)
         self.patientForm.update()
         self.findPanel.update()
-        self.alignPanel.show(node.alignKind, template, self.logic.targets)
+        self.alignPanel.show(node.alignKind, template, logic.targets)
         self._showButtons()
 
     def _showButtons(self):

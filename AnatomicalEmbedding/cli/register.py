@@ -23,17 +23,19 @@ if TYPE_CHECKING:
     from ..scan.label_map import LabelMap
     from ..scan.volume import Volume
 
+_TRANSFORM = "transform.h5"
+_INITIAL = "initial_transform.h5"
+_FACTS = "registration.json"
+_MOVING = "moving_on_fixed.nii.gz"
+_FIELD = "displacement.nii.gz"
+_REPORT = "report.html"
+_DICOM = "registration.dcm"
+_LABELS = "labels_on_fixed.nii.gz"
+_SEGMENTS = "labels_on_fixed.seg.nrrd"
+_POINTS = "points_in_moving.mrk.json"
 _RESULTS = (
-    _TRANSFORM := "transform.h5",
-    _INITIAL := "initial_transform.h5",
-    _FACTS := "registration.json",
-    _MOVING := "moving_on_fixed.nii.gz",
-    _FIELD := "displacement.nii.gz",
-    _REPORT := "report.html",
-    _DICOM := "registration.dcm",
-    _LABELS := "labels_on_fixed.nii.gz",
-    _SEGMENTS := "labels_on_fixed.seg.nrrd",
-    _POINTS := "points_in_moving.mrk.json",
+    *(_TRANSFORM, _INITIAL, _FACTS, _MOVING, _FIELD),
+    *(_REPORT, _DICOM, _LABELS, _SEGMENTS, _POINTS),
 )
 
 

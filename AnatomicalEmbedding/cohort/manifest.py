@@ -115,9 +115,10 @@ class Manifest:
     @property
     def weights_hash(self) -> str:
         """SHA-256 of the weights with which all maps were made."""
-        if weights_hash := self.about.get("weights_hash"):
-            return weights_hash
-        raise self._damaged("it names no weights")
+        weights_hash = self.about.get("weights_hash")
+        if not weights_hash:
+            raise self._damaged("it names no weights")
+        return weights_hash
 
     def set_about(self, values: dict[str, str]) -> None:
         """Record facts about the cohort. They hold for all later runs."""

@@ -225,11 +225,11 @@ def timeline_of(record: FollowUp) -> Timeline:
     unreviewed proposal for this lesion; proposals with the status "absent" do not matter.
     """
     scans = _together(record.studies)
-    # a visit has the key of its first scan, and the names of all its scans
-    studies = [
-        replace(visit[0], name=", ".join(dict.fromkeys(scan.name for scan in visit)))
-        for visit in scans
-    ]
+    studies = []
+    for visit in scans:
+        # a visit has the key of its first scan, and the names of all its scans
+        names = dict.fromkeys(scan.name for scan in visit)
+        studies.append(replace(visit[0], name=", ".join(names)))
     lesions = []
     for lesion in record.lesions:
         findings = {}

@@ -101,8 +101,10 @@ def labelled_cells(
         labelled = tuple(n for n, name in enumerate(organs, 1) if name in scan.label_names)
         if scan.labels is None or not labelled:
             continue
-        # the network needs sides that are multiples of its lattice
-        pad = [n for size in reversed(scan.hu.shape) for n in (0, -size % network.lattice)]
+        # the network needs sides that are multiples of its lattice; the last axis comes first
+        pad = []
+        for size in reversed(scan.hu.shape):
+            pad += [0, -size % network.lattice]
         x = network.prepare(F.pad(scan.hu.float(), pad, value=AIR_HU))[None]
         organ_numbers = scan.numbers_among(organs)[scan.labels.long()]
         voxel_mm3 = float(abs(scan.grid_to_ras[:3, :3].diagonal().prod()))

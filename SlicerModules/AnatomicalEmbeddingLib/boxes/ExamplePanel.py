@@ -132,15 +132,16 @@ class ExamplePanel(Listener):
 
     def _onAdd(self) -> None:
         """Add the box, the chosen segment, or all segments of the form as examples, and tick their structures."""
-        node = self.ui.markingSelector.currentNode()
-        volume = self.ui.exampleVolumeSelector.currentNode()
-        segmentId = self.ui.segmentSelector.currentData or ""
-        self.ui.placeWidget.setPlaceModeEnabled(False)
+        ui = self.ui
+        node = ui.markingSelector.currentNode()
+        volume = ui.exampleVolumeSelector.currentNode()
+        segmentId = ui.segmentSelector.currentData or ""
+        ui.placeWidget.setPlaceModeEnabled(False)
         try:
             if segmentId == _ALL_SEGMENTS:
                 added, refused = self.examples.addSegments(node, volume)
             else:
-                added = [self.examples.add(self.ui.structureEdit.text, node, volume, segmentId)]
+                added = [self.examples.add(ui.structureEdit.text, node, volume, segmentId)]
                 refused = []
         except PointsError as error:
             self.reported.emit(str(error))

@@ -18,8 +18,6 @@ def titled(structure: str) -> str:
 
 def sortKey(structure: str) -> list:
     """Return a sort key for names that compares numbers by value: vertebrae_T2 comes before vertebrae_T10."""
-    return [
-        (0, int(part), "") if part.isdigit() else (1, 0, part)
-        for part in re.split(r"(\d+)", structure)
-        if part
-    ]
+    parts = [part for part in re.split(r"(\d+)", structure) if part]
+    # numbers come before texts
+    return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in parts]

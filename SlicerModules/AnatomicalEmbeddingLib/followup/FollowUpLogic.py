@@ -396,12 +396,14 @@ def _placedOn(record: FollowUp, lesion: str, study: str, axis: Axis | None) -> F
     The record is not changed if `axis` is None, if a person has reviewed the place, or if the place is a proposal at
     most half the length of the axis away from the middle.
     """
-    finding = record.finding(lesion, study)
-    if axis is None or (finding is not None and finding.reviewed and finding.state in WITH_PLACE):
+    if axis is None:
         return record
     middle = tuple(np.mean(axis, axis=0))
+    finding = record.finding(lesion, study)
     if finding is None:
         return record.mark(study, middle, lesion)
+    if finding.reviewed and finding.state in WITH_PLACE:
+        return record
     if finding.state == PROPOSED and math.dist(finding.point_ras, middle) <= math.dist(*axis) / 2:
         return record
     return record.move(lesion, study, middle)

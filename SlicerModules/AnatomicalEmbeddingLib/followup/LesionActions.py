@@ -121,19 +121,20 @@ class LesionActions(Listener):
 
     def whyNot(self, action: str) -> str:
         """Return a sentence that states why an action is not possible now; "" if the action is possible."""
-        if not self.logic.volumes:
+        logic = self.logic
+        if not logic.volumes:
             return _("Load CTs of a patient first.")
         if action == NEW:
             return ""
         if action in (PREVIOUS, NEXT):
-            return "" if self.logic.openPlaces() else _("There is no proposal left to review.")
+            return "" if logic.openPlaces() else _("There is no proposal left to review.")
         if not self.lesion:
             return _("Choose a lesion in the table first.")
         if action == REMOVE:
             return ""
-        if self.study not in self.logic.volumes:
+        if self.study not in logic.volumes:
             return _("This study is not loaded: load its scan, or choose a cell of another study.")
-        finding = self.logic.record.finding(self.lesion, self.study)
+        finding = logic.record.finding(self.lesion, self.study)
         if action == CONFIRM:
             if finding is None:
                 return _(
@@ -143,7 +144,7 @@ class LesionActions(Listener):
                 return _("{lesion} has already been reviewed in this study.").format(
                     lesion=self.lesion
                 )
-            if status_of(self.logic.record, self.lesion, self.study) == ABSENT:
+            if status_of(logic.record, self.lesion, self.study) == ABSENT:
                 text = _(
                     "The scan probably does not show {lesion}: press Outside, or press Move and click on it."
                 )

@@ -268,29 +268,30 @@ class LandmarkLogic(Listener):
         Moving fails if a map is missing, if the click lies outside the target, or if the template does not show the
         place. Then `poll` deletes the point later, because the view still uses the point during the click.
         """
+        template = self.template
         label = labelOf(self.points, pointId)
         inClicked = fromWorld(clicked, [worldOf(self.points, pointId)])
         why = self._whyUnplaced(clicked, inClicked)
         if not why:
-            match = self._relations.match(clicked, inClicked, [self.template])[0]
+            match = self._relations.match(clicked, inClicked, [template])[0]
             if match.status is not None and match.status[0] == ABSENT:
-                why = f"{self.template.GetName()} does not seem to show this place"
+                why = f"{template.GetName()} does not seem to show this place"
         if why:
             self._refused.append(pointId)
             self.points.SetNthControlPointVisibility(index, False)
-            isReady = all(self.store.map(n) is not None for n in (clicked, self.template))
-            remedy = f"click in {self.template.GetName()}{'' if isReady else ', or wait'}"
+            isReady = all(self.store.map(n) is not None for n in (clicked, template))
+            remedy = f"click in {template.GetName()}{'' if isReady else ', or wait'}"
             self.reported.emit(f"{label}: not placed, because {why}; {remedy}.")
             self.prepare()
             return False
         with self._writing:
-            place = toWorld(self.template, match.points_ras)[0]
+            place = toWorld(template, match.points_ras)[0]
             self.points.SetNthControlPointPositionWorld(index, *place)
-            self.points.SetNthControlPointAssociatedNodeID(index, self.template.GetID())
+            self.points.SetNthControlPointAssociatedNodeID(index, template.GetID())
         self._match(pointId)
         self._answerByHand(pointId, clicked, MOVED, inClicked[0])
         self.reported.emit(
-            f"{label}: placed in {clicked.GetName()}. Its place in {self.template.GetName()} was found by matching; "
+            f"{label}: placed in {clicked.GetName()}. Its place in {template.GetName()} was found by matching; "
             "check this place before you use it."
         )
         return True

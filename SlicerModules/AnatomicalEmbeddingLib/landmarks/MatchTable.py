@@ -49,10 +49,11 @@ class MatchTable(Listener):
         self.update()
 
     def update(self) -> None:
+        logic = self.logic
         table = self.widget
-        targets = self.logic.targets
-        measurement = self.logic.measurementIn(self.logic.template)
-        self._rows = self.logic.rows()
+        targets = logic.targets
+        measurement = logic.measurementIn(logic.template)
+        self._rows = logic.rows()
         with self._filling:
             setColumns(table, [_("Landmark"), *(node.GetName() for node in targets)])
             table.setRowCount(len(self._rows) + (measurement is not None))

@@ -1,7 +1,9 @@
 """Writes the points and the measurement of each scan that came from DICOM as a structured report (SR)."""
 
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 from slicer.i18n import tr as _
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
@@ -13,6 +15,17 @@ from ..shared.VolumeNodes import fromWorld
 from .AnswerLists import Row
 from .ControlPoints import worldOf
 from .LandmarkLogic import LandmarkLogic
+
+
+class _ReportedPoint(NamedTuple):
+    """A point that a scan shows. pointId: of the template's point. world: (3,) world mm. errorMm: expected error; None
+    for a point that the user has placed."""
+
+    pointId: str
+    label: str
+    world: np.ndarray
+    text: str
+    errorMm: float | None
 
 
 def writeReports(logic: LandmarkLogic, folder: str | Path) -> str:
@@ -37,8 +50,14 @@ def writeReports(logic: LandmarkLogic, folder: str | Path) -> str:
         if not files:
             leftOut.append(volume.GetName())
             continue
-        points, errors, ids = _pointsIn(logic, rows, volume)
-        pointUids = [uids[pointId] for pointId in ids]
+        reported = _pointsIn(logic, rows, volume)
+        points = PointList(
+            tuple(point.label for point in reported),
+            fromWorld(volume, [point.world for point in reported]),
+            tuple(point.text for point in reported),
+        )
+        errors = [point.errorMm for point in reported]
+        pointUids = [uids[point.pointId] for point in reported]
         measurement = logic.measurementIn(volume)
         measurements = [] if measurement is None else [measurement]
         path = Path(folder, f"{name}.sr.dcm")
@@ -57,33 +76,22 @@ def writeReports(logic: LandmarkLogic, folder: str | Path) -> str:
     return "\n".join(notes)
 
 
-def _pointsIn(
-    logic: LandmarkLogic, rows: list[Row], volumeNode
-) -> tuple[PointList, list[float | None], list[str]]:
-    """Return the points that a scan shows, in its own RAS mm, their expected errors, and the IDs of the template's
-    points. A point that the user has placed has no error."""
-    labels = []
-    places = []
-    texts = []
-    errors = []
-    ids = []
+def _pointsIn(logic: LandmarkLogic, rows: list[Row], volumeNode) -> list[_ReportedPoint]:
+    """Return the points that a scan shows."""
+    points = []
     for row in rows:
         node = logic.points
         pointId = row.pointId
-        error = None
+        errorMm = None
         if volumeNode is not logic.template:
             answer = row.answers.get(volumeNode.GetID())
             if answer is None:
                 continue
             node = logic.answersIn(volumeNode).node
             pointId = answer.pointId
-            error = None if answer.byHand else answer.errorMm
-        place = worldOf(node, pointId)
-        if place is not None:
-            index = node.GetControlPointIndexByID(pointId)
-            labels.append(row.label)
-            places.append(place)
-            texts.append(node.GetNthControlPointDescription(index))
-            errors.append(error)
-            ids.append(row.pointId)
-    return PointList(tuple(labels), fromWorld(volumeNode, places), tuple(texts)), errors, ids
+            errorMm = None if answer.byHand else answer.errorMm
+        world = worldOf(node, pointId)
+        if world is not None:
+            text = node.GetNthControlPointDescription(node.GetControlPointIndexByID(pointId))
+            points.append(_ReportedPoint(row.pointId, row.label, world, text, errorMm))
+    return points

@@ -114,8 +114,10 @@ class OutlineFolder:
 
     def outlined(self, run: Path) -> list[str]:
         """Return the file names, without ending, of the scans that were outlined after the end of this training run."""
-        trained = _timeOf(run / "segmenter.safetensors")  # 0 before the end of the training
-        return [name for name in self.table() if _timeOf(self.labels(name)) >= trained > 0]
+        trained = _timeOf(run / "segmenter.safetensors")
+        if not trained:  # before the end of the training
+            return []
+        return [name for name in self.table() if _timeOf(self.labels(name)) >= trained]
 
     def labels(self, name: str) -> Path:
         """Return the path of the file with the outlines of a scan."""

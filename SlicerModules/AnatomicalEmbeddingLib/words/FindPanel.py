@@ -105,8 +105,9 @@ class FindPanel(Listener):
     def _onSentence(self, item) -> None:
         """Search for the places that a sentence of the report names."""
         row = self.ui.reportList.row(item)
-        if row < len(self.search.sentences) and self.search.sentences[row].mentions:
+        sentences = self.search.sentences
+        if row < len(sentences) and sentences[row].mentions:
             # the Enter key then shows the next place of the sentence
             self.ui.findEdit.text = item.text()
             self._sentence = ""
-            self.search.findMentions(item.text(), self.search.sentences[row].mentions)
+            self.search.findMentions(item.text(), sentences[row].mentions)

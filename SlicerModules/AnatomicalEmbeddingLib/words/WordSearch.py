@@ -99,7 +99,7 @@ class WordSearch(Listener):
         self._wasLoaded = True
         self.listen(store.changed, self._onMap)
         self.observe(scene, scene.StartCloseEvent, lambda *_: self._forgetAll())
-        self.observe(scene, scene.EndImportEvent, lambda *_: setattr(self, "_wasLoaded", True))
+        self.observe(scene, scene.EndImportEvent, self._onImported)
         self.atEnd(self._searched.clear, self._job.close, self.clear)
 
     # -- questions ---------------------------------------------------------------------------------------------------
@@ -363,6 +363,9 @@ class WordSearch(Listener):
         self._query.answers.pop(volumeId, None)
         self._query.failed.pop(volumeId, None)
         self.changed.emit()
+
+    def _onImported(self, *_: object) -> None:
+        self._wasLoaded = True
 
     def _forgetAll(self) -> None:
         """Forget all scans, because the scene is closing."""

@@ -41,14 +41,15 @@ class Words:
         """Find, in all scans, the places that `text` describes. If `text` is "", only remove the places that are shown.
 
         If `text` is the same as in the last call, show the next of the found places."""
+        logic = self._logic
         text = str(text).strip()
         self._offers = []
         while self._reported:
             self._session.withdraw(self._reported.pop())
-        if text and text == self._logic.text and self._logic.steps:
-            self._logic.step()
+        if text and text == logic.text and logic.steps:
+            logic.step()
         elif self._session.scans or not text:
-            self._logic.find(text)
+            logic.find(text)
         else:
             self._session.report("There is no scan yet; add a scan, then find places in it.")
 

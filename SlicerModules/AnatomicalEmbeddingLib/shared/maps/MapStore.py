@@ -59,7 +59,7 @@ class MapStore(Listener):
         self._wasLoaded = bool(scene.GetURL())
         self.observe(scene, scene.NodeRemovedEvent, self._onScene)
         self.observe(scene, scene.StartCloseEvent, self._onScene)
-        self.observe(scene, scene.EndImportEvent, lambda *_: setattr(self, "_wasLoaded", True))
+        self.observe(scene, scene.EndImportEvent, self._onImported)
 
     @property
     def busy(self) -> bool:
@@ -213,6 +213,9 @@ class MapStore(Listener):
     def _drop(self, volumeId: str) -> None:
         if self._states.pop(volumeId, None) is not None:
             self.changed.emit(volumeId)
+
+    def _onImported(self, *_: object) -> None:
+        self._wasLoaded = True
 
     @vtk.calldata_type(vtk.VTK_OBJECT)
     def _onScene(self, caller, event: str, node=None) -> None:

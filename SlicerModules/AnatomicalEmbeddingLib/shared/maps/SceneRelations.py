@@ -209,10 +209,11 @@ class SceneRelations(Listener):
 
     def _forget(self, volumeId: str) -> None:
         """Drop all relations of a volume, and do not compute those that wait."""
-        for key in [key for key in (*self._computed, *self._failed) if volumeId in key]:
-            self._computed.pop(key, None)
-            self._failed.discard(key)
-            self._worker.cancel(key)
+        for key in [*self._computed, *self._failed]:
+            if volumeId in key:
+                self._computed.pop(key, None)
+                self._failed.discard(key)
+                self._worker.cancel(key)
         self._waiting = [
             nodes for nodes in self._waiting if volumeId not in [node.GetID() for node in nodes]
         ]

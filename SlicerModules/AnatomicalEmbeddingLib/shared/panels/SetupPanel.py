@@ -122,17 +122,18 @@ class SetupPanel(Listener):
         """Fill the list of weights, and state whether the chosen file exists, its size, card and terms."""
         from AnatomicalEmbedding.resources import default_weights, list_weights, terms_of
 
+        ui = self.ui
         chosen = choice().weights
         entries = [("auto", _("Automatic ({name})").format(name=default_weights()))]
         entries += [(name, name) for name in list_weights()]
         if chosen not in [weights for weights, _text in entries]:
             entries.append((chosen, Path(chosen).name))
-        fillComboBox(self.ui.weightsSelector, entries, chosen)
+        fillComboBox(ui.weightsSelector, entries, chosen)
         path = self.session.store.engine.weightsPath()
-        self.ui.weightsSelector.toolTip = str(path)
+        ui.weightsSelector.toolTip = str(path)
         if not path.is_file():
             missing = _("Missing: {path}. Choose other weights.").format(path=path)
-            self.ui.weightsStatus.text = coloured(missing, BAD)
+            ui.weightsStatus.text = coloured(missing, BAD)
             return
         size = _sizeText(path.stat().st_size)
         text = coloured(_("Found: {name} ({size})").format(name=path.name, size=size), GOOD)
@@ -142,7 +143,7 @@ class SetupPanel(Listener):
         terms = terms_of(path)
         if terms:
             text += f"<br>{terms}"
-        self.ui.weightsStatus.text = text
+        ui.weightsStatus.text = text
 
     def _onChooseWeights(self) -> None:
         path = askForFile(self.widget, _("Weights"), _("Weights (*.safetensors)"), "weightsFolder")
