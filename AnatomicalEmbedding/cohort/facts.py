@@ -59,8 +59,8 @@ def check_facts(facts: dict[str, Any]) -> None:
         raise ValueError("a fact is not a text")
     boxes_from_json(facts["organ_boxes"])
     spine_from_json(facts["spine"])
-    numbers = np.array([facts["low_mm"], facts["high_mm"], facts["misfit_mm"]], dtype=np.float64)
-    frame = np.array(facts["frame"], dtype=np.float64)
+    numbers = np.array([facts["low_mm"], facts["high_mm"], facts["misfit_mm"]], np.float64)
+    frame = np.array(facts["frame"], np.float64)
     shapes_fit = numbers.shape == (3,) and frame.shape == (4, 3)
     if not shapes_fit or not np.isfinite([*numbers, *frame.flat]).all():
         raise ValueError("a fact is not a finite number")

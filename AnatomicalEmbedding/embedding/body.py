@@ -78,7 +78,7 @@ def body_mask(hu: np.ndarray, spacing_mm: tuple[float, float, float]) -> np.ndar
 
 def body_on_grid(grid: WorkingGrid) -> np.ndarray:
     """Find the mask (k, j, i) of the patient on a working grid. Small voxels are first averaged in 2 x 2 x 2 blocks."""
-    mask = np.zeros(tuple(grid.hu.shape), dtype=bool)
+    mask = np.zeros(tuple(grid.hu.shape), bool)
     box = grid.scan_box
     part = grid.hu[box]
     if min(grid.spacing_mm) >= _MASK_MM:

@@ -80,7 +80,7 @@ class Forest:
 
     def predict(self, evidence: np.ndarray) -> np.ndarray:
         """Predict outcomes (n, len(OUTCOMES)) for rows of evidence (n, f): the mean over all trees."""
-        evidence = np.asarray(evidence, dtype=np.float32)
+        evidence = np.asarray(evidence, np.float32)
         chunks = np.split(evidence, range(_CHUNK, len(evidence), _CHUNK))
         return np.concatenate([self._predict_chunk(rows) for rows in chunks])
 

@@ -163,7 +163,7 @@ def height_at(end: float, z: np.ndarray, body: np.ndarray) -> float:
     """
     nearby = np.abs(z - end) <= END_MM
     if nearby.sum() < _FEWEST_CELLS:
-        nearby = np.ones(len(z), dtype=bool)
+        nearby = np.ones(len(z), bool)
     return float(np.median(body[nearby] + end - z[nearby]))
 
 

@@ -61,7 +61,7 @@ class Lattice:
         y = self.axis(1)[None, :, None]
         z = self.axis(2)[:, None, None]
         coordinates = []
-        for row in np.asarray(affine, dtype=float)[:3]:
+        for row in np.asarray(affine, float)[:3]:
             coordinates.append((z * row[2] + row[3]) + y * row[1] + x * row[0])
         return torch.stack(coordinates).float()
 
@@ -185,7 +185,7 @@ class SplineField:
     def at(self, points_ras: np.ndarray) -> np.ndarray:
         """Compute displacements (n, 3) mm at points (n, 3) RAS mm; outside the box, at the nearest point of the box."""
         high = np.array(self.low) + np.array(self.intervals) * self.knot_mm
-        places = torch.from_numpy(np.clip(np.asarray(points_ras, dtype=np.float64), self.low, high))
+        places = torch.from_numpy(np.clip(np.asarray(points_ras, np.float64), self.low, high))
         displacement = torch.zeros(len(places), 3, dtype=torch.float64)
         # the first of the four knots along each axis, and the weights of the four
         first_r, r_weights = self._four(places[:, 0], 0)

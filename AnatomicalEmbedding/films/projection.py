@@ -199,7 +199,7 @@ def _shown(water: torch.Tensor, rng: np.random.Generator | None) -> np.ndarray:
     # share of each row in which a ray passes tissue
     filled = (water > 20.0).float().mean(1).numpy()
     rows = np.flatnonzero(filled > 0.5 * np.quantile(filled, 0.9))
-    exposed = np.zeros(tuple(water.shape), dtype=bool)
+    exposed = np.zeros(tuple(water.shape), bool)
     exposed[rows[0] : rows[-1] + 1] = True
     if rng is not None:
         # what the collimator cuts off

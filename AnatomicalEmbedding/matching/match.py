@@ -287,7 +287,7 @@ def _levels(
         score: (n,) their similarities.
         coordinates: (n, 3) their body coordinates.
     """
-    no_levels = np.full(len(score), "", dtype="<U10")
+    no_levels = np.full(len(score), "", "<U10")
     if not targets[0].provenance.metric:
         return no_levels
     is_doubtful = near_spine(coordinates)

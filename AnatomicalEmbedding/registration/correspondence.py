@@ -179,7 +179,7 @@ class Correspondence:
             within_20,
             stated,
             evidence,
-            levels=np.full(len(places), "", dtype="<U10"),
+            levels=np.full(len(places), "", "<U10"),
         )
 
     def _unknown_mm(self, points_ras: np.ndarray, present: np.ndarray) -> np.ndarray:

@@ -58,7 +58,7 @@ class Window:
 
     def to_grey(self, hu: np.ndarray) -> np.ndarray:
         """Convert HU to grey values, uint8 of the same shape."""
-        scaled = (np.asarray(hu, dtype=np.float32) - self.centre) / self.width + 0.5
+        scaled = (np.asarray(hu, np.float32) - self.centre) / self.width + 0.5
         return np.rint(np.clip(scaled, 0.0, 1.0) * 255.0).astype(np.uint8)
 
 
@@ -80,7 +80,7 @@ def choose_window(volume: Volume, point_ras: np.ndarray, is_ct: bool = True) -> 
     steps = np.arange(-_NEIGHBOURHOOD_MM, _NEIGHBOURHOOD_MM + 1e-6, 3.0)
     offsets = np.stack(np.meshgrid(steps, steps, steps, indexing="ij"), axis=-1).reshape(-1, 3)
     offsets = offsets[np.linalg.norm(offsets, axis=1) <= _NEIGHBOURHOOD_MM]
-    hu = volume.sample(np.asarray(point_ras, dtype=np.float64) + offsets, outside=OUTSIDE_HU)
+    hu = volume.sample(np.asarray(point_ras, np.float64) + offsets, outside=OUTSIDE_HU)
     hu = hu[hu > OUTSIDE_HU]
     if hu.size == 0:
         return SOFT_TISSUE
@@ -108,7 +108,7 @@ def slice_points(
     offsets = (np.arange(n) - n // 2) * pixel_mm
     right = offsets[None, :, None] * np.array(plane.right)
     down = offsets[:, None, None] * np.array(plane.down)
-    return (np.asarray(point_ras, dtype=np.float64) + right + down).reshape(-1, 3)
+    return (np.asarray(point_ras, np.float64) + right + down).reshape(-1, 3)
 
 
 def slice_hu(
@@ -132,7 +132,7 @@ def slice_hu(
     """
     n = pixels_across(crop_mm, pixel_mm)
     offsets = (np.arange(n) - n // 2) * pixel_mm
-    middle = transform_points(volume.ras_to_ijk, np.asarray(point_ras, dtype=np.float64)[None])[0]
+    middle = transform_points(volume.ras_to_ijk, np.asarray(point_ras, np.float64)[None])[0]
     right, down = np.array([plane.right, plane.down]) @ volume.ras_to_ijk[:3, :3].T
     # The index along each voxel axis is computed separately. Making an array of points (n * n, 3) would be slower.
     along_rows = np.multiply.outer(right, offsets)
@@ -140,7 +140,7 @@ def slice_hu(
     ijk = middle[:, None, None] + along_rows[:, None] + along_columns[..., None]
     inside = in_grid(np.moveaxis(ijk, 0, -1), volume.shape)
     if not inside.any():
-        return np.full((n, n), OUTSIDE_HU, dtype=np.float32)
+        return np.full((n, n), OUTSIDE_HU, np.float32)
     return np.where(inside, _interpolate(volume.voxels, ijk, inside), np.float32(OUTSIDE_HU))
 
 
@@ -168,13 +168,13 @@ def _interpolate(voxels: np.ndarray, ijk: np.ndarray, inside: np.ndarray) -> np.
 
     # only the block of voxels around the pixels is converted to float; `cells` are indices into this block
     box = []
-    cells = np.empty((*inside.shape, 3), dtype=np.float32)
+    cells = np.empty((*inside.shape, 3), np.float32)
     for axis, (places, size) in enumerate(zip(ijk, voxels.shape[::-1], strict=True)):
         positions = places[inside]
         low = int(np.clip(np.floor(positions.min()), 0, size - 1))
         high = int(np.clip(np.ceil(positions.max()), 0, size - 1))
         box.append(slice(low, high + 1))
         cells[..., axis] = places - low
-    block = torch.from_numpy(np.ascontiguousarray(voxels[tuple(box[::-1])], dtype=np.float32))
+    block = torch.from_numpy(np.ascontiguousarray(voxels[tuple(box[::-1])], np.float32))
     values = read_linear(block[None, None], torch.from_numpy(cells).view(1, -1, 3))
     return values.view(inside.shape).numpy()

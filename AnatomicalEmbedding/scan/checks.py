@@ -109,7 +109,7 @@ def as_affine(ijk_to_ras: np.ndarray, where: str) -> np.ndarray:
 
     Raises VolumeError if the matrix is not finite or its axes are not perpendicular, and the errors of `check_spacing`.
     """
-    affine = np.array(ijk_to_ras, dtype=np.float64)
+    affine = np.array(ijk_to_ras, np.float64)
     if affine.shape != (4, 4) or not np.allclose(affine[3], (0, 0, 0, 1)):
         raise VolumeError(
             f"{where}: ijk_to_ras has shape {affine.shape}; give a 4x4 affine with last row 0 0 0 1."

@@ -77,7 +77,7 @@ def crop_resampled(
     Raises VolumeError if a spacing is not positive, or if the box is smaller than one voxel or has more than 10^9
     voxels.
     """
-    spacing = np.asarray(spacing_mm, dtype=np.float64)
+    spacing = np.asarray(spacing_mm, np.float64)
     if spacing.shape != (3,) or not (spacing > 0).all():
         raise VolumeError(
             f"spacing {spacing_mm}: is not a voxel size; give three sizes in mm, such as 1,1,2."

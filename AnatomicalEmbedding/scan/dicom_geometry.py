@@ -121,7 +121,7 @@ def fill_gaps(voxels: np.ndarray, stack: SliceStack) -> np.ndarray:
     fraction[fraction < _EVEN] = 0
     fraction[fraction > 1 - _EVEN] = 1
     fraction = fraction.astype(np.float32)
-    filled = np.empty((stack.slices, *voxels.shape[1:]), dtype=voxels.dtype)
+    filled = np.empty((stack.slices, *voxels.shape[1:]), voxels.dtype)
     for k in grid:
         below, above = voxels[lower[k] : lower[k] + 2]
         plane = below * (1 - fraction[k]) + above * fraction[k]

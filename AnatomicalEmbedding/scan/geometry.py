@@ -23,12 +23,12 @@ AIR_HU = -1000.0  # by definition of the scale; outside of a scan there is air
 
 def transform_points(matrix: np.ndarray, points: np.ndarray) -> np.ndarray:
     """Apply a (4,4) affine to (N,3) points."""
-    return np.asarray(points, dtype=np.float64) @ matrix[:3, :3].T + matrix[:3, 3]
+    return np.asarray(points, np.float64) @ matrix[:3, :3].T + matrix[:3, 3]
 
 
 def in_grid(ijk: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
     """Return (...) bool: True where the continuous index i, j, k (..., 3) lies inside a grid of shape (k, j, i)."""
-    inside = np.ones(ijk.shape[:-1], dtype=bool)
+    inside = np.ones(ijk.shape[:-1], bool)
     # axis by axis, because np.all over an axis of length 3 is slow
     for axis, size in enumerate(shape[::-1]):
         inside &= (ijk[..., axis] >= -0.5 - _ROUNDING) & (ijk[..., axis] <= size - 0.5 + _ROUNDING)

@@ -122,10 +122,10 @@ def box_of(entry: dict[str, Any], path: Path) -> tuple[np.ndarray, np.ndarray, n
     Raises PointsError as `frame_of` does, and KeyError, TypeError or ValueError if a value is missing or wrong.
     """
     to_ras = frame_of(entry, path)[:3, :3]
-    centre = np.array(entry["center"], dtype=np.float64).reshape(3)
+    centre = np.array(entry["center"], np.float64).reshape(3)
     orientation = entry.get("orientation", np.eye(3))
-    axes = np.array(orientation, dtype=np.float64).reshape(3, 3)
-    sizes = np.array(entry["size"], dtype=np.float64).reshape(3)
+    axes = np.array(orientation, np.float64).reshape(3, 3)
+    sizes = np.array(entry["size"], np.float64).reshape(3)
     return to_ras @ centre, to_ras @ axes, sizes
 
 

@@ -52,7 +52,7 @@ class PointList:
     descriptions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        points = np.array(self.points_ras, dtype=np.float64)
+        points = np.array(self.points_ras, np.float64)
         object.__setattr__(self, "labels", tuple(self.labels))
         object.__setattr__(
             self, "points_ras", points.reshape(-1, 3) if points.size == 0 else points
@@ -101,7 +101,7 @@ def points_in_ras(points: np.ndarray | PointList, frame: str = "RAS") -> np.ndar
 def as_points(points: np.ndarray) -> np.ndarray:
     """Convert points (N, 3), one point (3,) or an empty list to (N, 3) float64. Raises PointsError for other values."""
     try:
-        places = np.asarray(points, dtype=np.float64)
+        places = np.asarray(points, np.float64)
     except (TypeError, ValueError):
         raise PointsError(
             f"points have type {type(points).__name__}; give an array (N, 3) of numbers in mm."
@@ -246,7 +246,7 @@ def entry_points(markup: dict[str, Any], path: Path) -> list[_Row]:
 def _position(values: Any) -> np.ndarray | None:
     """Return `values` as a position (1, 3) if they are three finite numbers; otherwise return None."""
     try:
-        position = np.array(values, dtype=np.float64).reshape(1, 3)
+        position = np.array(values, np.float64).reshape(1, 3)
     except (TypeError, ValueError):
         return None
     return position if np.isfinite(position).all() else None

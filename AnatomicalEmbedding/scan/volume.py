@@ -126,7 +126,7 @@ class Volume:
         if affine is None:
             frame = "LPS"
             affine = np.diag([*spacing, 1.0])
-        ijk_to_ras = np.asarray(affine, dtype=np.float64)
+        ijk_to_ras = np.asarray(affine, np.float64)
         if frame == "LPS":
             ijk_to_ras = RAS_FROM_LPS @ ijk_to_ras
         return cls.from_array(voxels, ijk_to_ras, name, check)
@@ -185,7 +185,7 @@ class Volume:
 
         Raises VolumeError when the voxels are not a CT volume in Hounsfield units.
         """
-        volume = _from_arrays(name, "", voxels, np.asarray(ijk_to_ras, dtype=np.float64))
+        volume = _from_arrays(name, "", voxels, np.asarray(ijk_to_ras, np.float64))
         return (check or check_ct)(volume)
 
     @classmethod
@@ -240,7 +240,7 @@ class Volume:
 
         In the outer half of an edge voxel, the value of the edge voxel is used.
         """
-        points_ras = np.asarray(points_ras, dtype=np.float64)
+        points_ras = np.asarray(points_ras, np.float64)
         inside = self.contains(points_ras)
         last = np.array(self.shape[::-1]) - 1
         ijk = np.clip(transform_points(self.ras_to_ijk, points_ras[inside]), 0, last)

@@ -106,7 +106,7 @@ class BatchSampler(Dataset):
         k = int(self.rows[index][np.abs(self.rows[index] - k).argmin()])
         in_slice = torch.nonzero(scan.body[k])
         j, i = in_slice[int(rng.integers(len(in_slice)))].tolist()
-        return index, np.array([i, j, k], dtype=float)
+        return index, np.array([i, j, k], float)
 
 
 class CoordinateSampler(BatchSampler):

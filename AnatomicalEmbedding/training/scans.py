@@ -252,7 +252,7 @@ def with_exact_body(
 
 def as_field(body_mm: np.ndarray) -> torch.Tensor:
     """Convert body coordinates (k, j, i, 3), mm, to the format of `PreparedScan.body_field`: float32 (3, k, j, i)."""
-    return torch.from_numpy(np.ascontiguousarray(np.moveaxis(body_mm, -1, 0), dtype=np.float32))
+    return torch.from_numpy(np.ascontiguousarray(np.moveaxis(body_mm, -1, 0), np.float32))
 
 
 def prepare_phantoms(

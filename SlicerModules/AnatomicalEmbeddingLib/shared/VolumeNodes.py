@@ -240,7 +240,7 @@ def bodyBounds(node, embedding: EmbeddingMap | None) -> np.ndarray:
 
 def _moved(source, destination, points: np.ndarray | Sequence[Sequence[float]]) -> np.ndarray:
     """Return points (n, 3), mm, under another transform node. None stands for the world."""
-    points = np.asarray(points, dtype=np.float64).reshape(-1, 3)
+    points = np.asarray(points, np.float64).reshape(-1, 3)
     if source is None and destination is None:
         return points.copy()
     transform = vtk.vtkGeneralTransform()
@@ -251,7 +251,7 @@ def _moved(source, destination, points: np.ndarray | Sequence[Sequence[float]]) 
 def holds(node, points: np.ndarray) -> np.ndarray:
     """Return (n,) bool: whether each of `points` (n, 3), in the volume's own RAS mm, lies inside the volume."""
     if not hasVoxels(node) and not isFilm(node):
-        return np.zeros(len(points), dtype=bool)
+        return np.zeros(len(points), bool)
     ijk = transform_points(np.linalg.inv(ijkToRas(node)), points)
     # the outer border of the last voxel
     highest = np.array(node.GetImageData().GetDimensions()) - 0.5

@@ -49,7 +49,7 @@ def regionOf(place: Place) -> Region | None:
         (fine.numpy() >= place.least_chance(share)).astype(np.uint8)
         for share, _colour, _inside in _SHARES
     )
-    step = np.asarray(place.grid.step, dtype=np.float64) / _FINER
+    step = np.asarray(place.grid.step, np.float64) / _FINER
     # centre of the first cell, with the empty cell; a cell has `_FINER` voxels along each axis
     first = np.asarray(place.grid.origin) + place.grid.step * (np.array(place.region.first) - 1)
     return Region(masks, first - (_FINER - 1) / 2 * step, step)

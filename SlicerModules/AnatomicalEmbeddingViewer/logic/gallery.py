@@ -72,7 +72,7 @@ class Gallery:
 
         with self._searching:
             template = self._search.map_of(self._row(row_id))
-            query = read_query(template, np.array([point_ras], dtype=float))
+            query = read_query(template, np.array([point_ras], float))
             return self._answers(self._search.point(query, _REFINED_COUNT))
 
     def picture(self, row_id: int, point_ras: list[float], plane: str) -> bytes:
