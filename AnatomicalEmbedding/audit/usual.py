@@ -111,8 +111,9 @@ def fit_frame(
     robust = np.exp(-(off**2).sum(axis=1) / 12) + 1e-3
     for _ in range(6):
         frame = Frame.fit(centres, places, spreads, weight * robust, scale)
-        costs = (((centres - frame.to_ras(places)) / (spreads * frame.scale)) ** 2).sum(axis=1) / 2
+        off = (centres - frame.to_ras(places)) / (spreads * frame.scale)
+        costs = (off**2).sum(axis=1) / 2
         robust = 1 / (1 + costs / 3)
-    total = float((weight * np.minimum(costs, COST_LIMIT)).sum())
-    total += float(((np.log(frame.scale / scale) / _SCALE_SPREAD) ** 2).sum() / 2)
+    stretch = np.log(frame.scale / scale) / _SCALE_SPREAD
+    total = float((weight * np.minimum(costs, COST_LIMIT)).sum()) + float((stretch**2).sum() / 2)
     return frame, robust, total

@@ -165,6 +165,7 @@ def read_context(
     parts += [read(x[:, :1], step) for step in _NEAR]
     parts += [read(x[:, :2], step) for step in _FAR]
     parts.append(read(blocks[0]))
+    # the larger blocks and the descriptors have half the resolution
     k, j, i = (where // 2).T
     halved = blocks[1:] if features is None else [*blocks[1:], features]
     parts += [values[0, :, k, j, i].T for values in halved]
