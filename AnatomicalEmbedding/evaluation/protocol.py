@@ -1,7 +1,8 @@
 """The landmark protocol: match all shared points of all pairs of scans, with one or more methods.
 
 Two scans of different patients share the centre and six extreme points of every structure that lies completely inside
-both scans (Goncharov et al., MICCAI 2024, section 3). Two scans of one patient share the named landmarks.
+both scans (Goncharov et al., MICCAI 2024, section 3). Inner points of these structures have no partner in the other
+patient; their answers must lie inside the same structure. Two scans of one patient share the named landmarks.
 """
 
 import time
@@ -13,9 +14,12 @@ from ..embedding.inference import Model, ProgressCallback
 from ..embedding.map import EmbeddingMap
 from ..errors import PointsError
 from ..relations.relate import relate
+from ..scan.geometry import transform_points
+from ..structures.label_names import find_structures, group_of
 from ..structures.labelled_scans import Case, Pair, find_pairs
 from .results import MeasuredPair, Result
 
+INNER_POINTS = 10  # of each structure; more change the mean over structures by less than .01
 Matcher = Callable[[Case, np.ndarray, Case], np.ndarray]
 """Finds points (N, 3) of a template in a target. Returns (N, 3); NaN for a point without an answer. All in RAS mm.
 
@@ -69,12 +73,14 @@ def evaluate_landmarks(
 
     Raises PointsError when no two cases share a point, or a matcher returns a wrong number of points.
     """
-    pairs = find_pairs(cases, templates)
+    # by target, so that the label map of each target is read once
+    pairs = sorted(find_pairs(cases, templates), key=lambda pair: pair.target.id)
     if not pairs:
         raise PointsError(
             f"no two of the {len(cases)} labelled scans have points in common; add scans of two patients that "
             "show the same structures completely, or two scans of one patient with the same landmarks."
         )
+    inner_points = {case.id: _inner_points(case) for case in (*cases, *templates)}
     measured: list[MeasuredPair] = []
     scan_seconds = {}
     for name, matcher in matchers.items():
@@ -87,7 +93,7 @@ def evaluate_landmarks(
                 case_seconds = prepare(case)
                 if case_seconds:  # 0 if the work was done before
                     seconds.append(case_seconds)
-            measured.append(_measure(name, matcher, pair))
+            measured.append(_measure(name, matcher, pair, inner_points[pair.template.id]))
         if seconds:
             scan_seconds[name] = float(np.mean(seconds))
     progress(1.0, "")
@@ -95,16 +101,53 @@ def evaluate_landmarks(
     return Result(tuple(matchers), tuple(measured), scan_seconds, left_out, tuple(notes))
 
 
-def _measure(name: str, matcher: Matcher, pair: Pair) -> MeasuredPair:
-    """Match the points of a pair with one matcher; return errors and time. Raises PointsError for a wrong shape."""
+def _inner_points(case: Case) -> dict[str, np.ndarray]:
+    """Draw inner points of each structure that lies completely inside a scan: name -> (INNER_POINTS, 3) RAS mm."""
+    if case.labels is None:
+        return {}
+    return find_structures(case.label_map, _draw_voxels)[0]
+
+
+def _draw_voxels(ijk: np.ndarray, ijk_to_ras: np.ndarray) -> np.ndarray:
+    """Draw some of the voxels ijk (n, 3), the same ones each time: (INNER_POINTS, 3) RAS mm."""
+    rows = np.random.default_rng(0).choice(len(ijk), INNER_POINTS, replace=False)
+    return transform_points(ijk_to_ras, ijk[rows])
+
+
+def _measure(
+    name: str, matcher: Matcher, pair: Pair, inner_points: Mapping[str, np.ndarray]
+) -> MeasuredPair:
+    """Match the points of a pair with one matcher; return errors, shares inside and time.
+
+    Args:
+        name: name of the matcher.
+        matcher: finds the points.
+        pair: the pair.
+        inner_points: structure of the template -> points (INNER_POINTS, 3) RAS mm.
+
+    Raises PointsError if the matcher returns a wrong number of points.
+    """
+    structures = [
+        structure
+        for structure, kind in zip(pair.names, pair.kinds, strict=True)
+        if group_of(kind) == "centre"
+    ]
+    points_ras = [pair.template_ras, *(inner_points[structure] for structure in structures)]
     start = time.perf_counter()
-    answers = np.asarray(matcher(pair.template, pair.template_ras.copy(), pair.target), np.float64)
+    answers = matcher(pair.template, np.concatenate(points_ras), pair.target)
     seconds = time.perf_counter() - start
-    if answers.shape != pair.target_ras.shape:
+    answers = np.asarray(answers, dtype=np.float64)
+    expected = sum(map(len, points_ras)), 3
+    if answers.shape != expected:
         raise PointsError(
-            f"{name} returned an array {answers.shape} for {len(pair.names)} points; return (N, 3)."
+            f"{name} returned an array {answers.shape} for {expected[0]} points; return (N, 3)."
         )
-    errors_mm = np.linalg.norm(answers - pair.target_ras, axis=1)
+    errors_mm = np.linalg.norm(answers[: len(pair.names)] - pair.target_ras, axis=1)
+    inner_answers = answers[len(pair.names) :].reshape(len(structures), INNER_POINTS, 3)
+    inside = {
+        structure: float(pair.target.label_map.contains(structure, places).mean())
+        for structure, places in zip(structures, inner_answers, strict=True)
+    }
     return MeasuredPair(
-        name, pair.template.id, pair.target.id, pair.names, pair.kinds, errors_mm, seconds
+        name, pair.template.id, pair.target.id, pair.names, pair.kinds, errors_mm, seconds, inside
     )

@@ -1,6 +1,7 @@
 """Results of an evaluation: summaries, and tables as text for a terminal and as Markdown."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -55,6 +56,7 @@ class MeasuredPair:
     """Results of one matcher at N points of a template and one target. kinds: kind of each point, such as "centre".
 
     errors_mm: (N,) distance between answer and truth in mm; NaN without an answer. seconds: time of the matching.
+    inside: structure -> share of its inner points whose answers lie inside the same structure of the target.
     """
 
     matcher: str
@@ -64,6 +66,7 @@ class MeasuredPair:
     kinds: tuple[str, ...]
     errors_mm: np.ndarray
     seconds: float
+    inside: Mapping[str, float]
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -90,6 +93,7 @@ class MeasuredPair:
             "target": self.target,
             "seconds": round(self.seconds, 4),
             **summaries,
+            "inside": {name: round(share, 3) for name, share in self.inside.items()},
             "points": points,
         }
 
@@ -154,6 +158,18 @@ class Result(Tables):
         """
         return summarise(self.errors(matcher, group, name))
 
+    def inside(self, matcher: str, name: str) -> float:
+        """Return the share of inner points of a structure, over all pairs, whose answers lie inside the structure."""
+        return float(
+            np.mean(
+                [
+                    measured.inside[name]
+                    for measured in self.measured
+                    if measured.matcher == matcher and name in measured.inside
+                ]
+            )
+        )
+
     def pair_seconds(self, matcher: str) -> float:
         """Return the mean seconds to match all points of one pair of scans, without the time to embed the scans."""
         return float(np.mean([pair.seconds for pair in self.measured if pair.matcher == matcher]))
@@ -200,7 +216,7 @@ class Result(Tables):
         for name in self.names("centre"):
             structures[name] = {
                 group: vars(self.summary(matcher, group, name)) for group in ("centre", "extreme")
-            }
+            } | {"inside": self.inside(matcher, name)}
         return {
             "seconds_per_pair": self.pair_seconds(matcher),
             "seconds_per_scan": self.scan_seconds.get(matcher),
@@ -225,16 +241,29 @@ def _group_section(result: Result, group: str, heading: str) -> Section:
 
 
 def _structure_section(result: Result) -> Section:
-    """Return the table of mean errors at centres and extremes: a row for each structure, a column for each matcher."""
-    rows = [("centre | extremes, mean mm", "pairs", *result.matchers)]
+    """Return the table of mean errors at centres and extremes, and of the share of inner points that land inside: a
+    row for each structure, a column for each matcher."""
+    rows = [("centre | extremes, mean mm | inside", "pairs", *result.matchers)]
     for name in result.names("centre"):
         cells = []
         for matcher in result.matchers:
+<<<<<<< HEAD
             centre = result.summary(matcher, "centre", name)
             extreme = result.summary(matcher, "extreme", name)
             cells.append(f"{in_mm(centre.mean)} | {in_mm(extreme.mean)}")
+=======
+            centre, extreme = (
+                result.summary(matcher, group, name) for group in ("centre", "extreme")
+            )
+            inside = result.inside(matcher, name)
+            cells.append(f"{in_mm(centre.mean)} | {in_mm(extreme.mean)} | {inside:.2f}")
         pairs = len(result.errors(result.matchers[0], "centre", name))
         rows.append((name, str(pairs), *cells))
+    means = [
+        np.mean([result.inside(matcher, name) for name in result.names("centre")])
+        for matcher in result.matchers
+    ]
+    rows.append(("mean inside", "", *(f"{mean:.2f}" for mean in means)))
     return Section("Each structure", tuple(rows))
 
 

@@ -125,6 +125,17 @@ class LabelMap:
                 shared.append((names[a], names[b], count * voxel_ml))
         return shared
 
+    def contains(self, name: str, points_ras: np.ndarray) -> np.ndarray:
+        """Return (n,) bool: whether the voxel nearest to each point belongs to a structure; False outside the map.
+
+        Args:
+            name: the structure. Raises KeyError for an unknown name.
+            points_ras: (n, 3) RAS mm.
+        """
+        ijk = transform_points(np.linalg.inv(self.ijk_to_ras), points_ras)
+        layers = [read_nearest(layer, ijk) for layer in (self.voxels, *self.covered)]
+        return (np.stack(layers) == self.values[name]).any(axis=0)
+
     def at(self, points_ras: np.ndarray) -> np.ndarray:
         """Return the labels (n,) of the voxels nearest to points (n, 3) RAS mm; 0 outside the map."""
         ijk = transform_points(np.linalg.inv(self.ijk_to_ras), points_ras)

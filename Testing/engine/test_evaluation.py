@@ -72,9 +72,33 @@ def test_perfect_matcher_has_no_error_and_shifted_one_has_its_shift(cases):
                 (error,) * 3, abs=1e-6
             )
             assert summary.sd == pytest.approx(0.0, abs=1e-6)
+    for structure in result.names("centre"):
+        assert result.inside("perfect", structure) == 1.0
+        assert result.inside("off", structure) < 0.9
     assert [share for share, _ in calls] == [n / 16 for n in range(17)]
 
 
+<<<<<<< HEAD
+=======
+def test_points_without_an_answer_are_counted_not_averaged(cases):
+    def half(template, points_ras, target):
+        answers = ten_mm_off(template, points_ras, target)
+        answers[::2] = np.nan
+        return answers
+
+    def none(template, points_ras, target):
+        return np.full_like(points_ras, np.nan)
+
+    result = evaluate_landmarks(cases, {"half": half, "none": none}, notes=("a note",))
+    assert result.summary("half", "landmark").n == result.summary("half", "landmark").missing == 2
+    assert result.summary("half").mean == pytest.approx(10.0)
+    assert result.summary("none").mean is None
+    assert result.inside("none", "liver") == 0.0
+    assert json.loads(result.to_json())["notes"] == ["a note"]
+    assert "a note" in result.table()
+
+
+>>>>>>> 37d5fe4c (evaluate landmarks says which share of inner points lands inside the same structure; the floor is in RESULTS, the gain of each step in one table of LOG)
 @pytest.mark.parametrize(
     "directions", [PLAIN, FLIPPED, OBLIQUE], ids=["plain", "flipped", "oblique"]
 )
