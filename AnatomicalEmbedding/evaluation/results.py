@@ -247,14 +247,8 @@ def _structure_section(result: Result) -> Section:
     for name in result.names("centre"):
         cells = []
         for matcher in result.matchers:
-<<<<<<< HEAD
             centre = result.summary(matcher, "centre", name)
             extreme = result.summary(matcher, "extreme", name)
-            cells.append(f"{in_mm(centre.mean)} | {in_mm(extreme.mean)}")
-=======
-            centre, extreme = (
-                result.summary(matcher, group, name) for group in ("centre", "extreme")
-            )
             inside = result.inside(matcher, name)
             cells.append(f"{in_mm(centre.mean)} | {in_mm(extreme.mean)} | {inside:.2f}")
         pairs = len(result.errors(result.matchers[0], "centre", name))

@@ -78,8 +78,6 @@ def test_perfect_matcher_has_no_error_and_shifted_one_has_its_shift(cases):
     assert [share for share, _ in calls] == [n / 16 for n in range(17)]
 
 
-<<<<<<< HEAD
-=======
 def test_points_without_an_answer_are_counted_not_averaged(cases):
     def half(template, points_ras, target):
         answers = ten_mm_off(template, points_ras, target)
@@ -98,7 +96,6 @@ def test_points_without_an_answer_are_counted_not_averaged(cases):
     assert "a note" in result.table()
 
 
->>>>>>> 37d5fe4c (evaluate landmarks says which share of inner points lands inside the same structure; the floor is in RESULTS, the gain of each step in one table of LOG)
 @pytest.mark.parametrize(
     "directions", [PLAIN, FLIPPED, OBLIQUE], ids=["plain", "flipped", "oblique"]
 )
