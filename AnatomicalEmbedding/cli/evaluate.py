@@ -65,7 +65,7 @@ def _add_kind(
         description=description,
     )
     add_path(parser, "folder", "DIR", "labelled scans")
-    add_path(parser, "-o --output", "FILE", "also write the result as .json or .md")
+    add_path(parser, "-o --output", "FILE", "also write the result as JSON")
     complete(parser, run, *shared)
     return parser
 
@@ -138,8 +138,5 @@ def finish(result: Any, options: argparse.Namespace) -> None:
     """Print a result. If the option -o names a file, also write the result to this file."""
     print(result.to_json() if options.json else result.table())
     if options.output is not None:
-        write_text(
-            options.output,
-            result.markdown() if options.output.suffix == ".md" else result.to_json(),
-        )
+        write_text(options.output, result.to_json())
         say(f"wrote {options.output}", options.json)

@@ -1,4 +1,4 @@
-"""Results of an evaluation: summaries, and tables as text for a terminal and as Markdown."""
+"""Results of an evaluation: summaries, and tables as text for a terminal."""
 
 import json
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ class Section(NamedTuple):
 
 
 class Tables:
-    """Base class of results that consist of sections; formats the sections as text and as Markdown."""
+    """Base class of results that consist of sections; formats the sections as text."""
 
     def sections(self) -> list[Section]:
         """Return the sections of the result."""
@@ -36,19 +36,6 @@ class Tables:
                 lines.insert(1, "  ".join("-" * width for width in widths))
             blocks.append("\n".join([heading, *lines, *notes]))
         return "\n\n".join(blocks)
-
-    def markdown(self) -> str:
-        """Return the result as Markdown tables, each with a heading "###"."""
-        blocks = []
-        for heading, rows, notes in self.sections():
-            lines = []
-            for row in rows:
-                cells = [cell.replace("|", "\\|") for cell in row]
-                lines.append(f"| {' | '.join(cells)} |")
-            if lines:
-                lines = [lines[0], "|---|" + "---:|" * (len(rows[0]) - 1), *lines[1:], ""]
-            blocks.append("\n".join([f"### {heading}", "", *lines, *notes]).rstrip())
-        return "\n\n".join(blocks) + "\n"
 
 
 @dataclass(frozen=True, eq=False)
