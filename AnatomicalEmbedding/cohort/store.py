@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +19,6 @@ from .manifest import EMBEDDED, Manifest, Row
 MANIFEST_NAME = "cohort.sqlite"
 _LOCK_NAME = "run.lock"
 _MAPS = "maps"
-_OLD_MAPS = "shards"  # folder of maps of the first format
 
 
 def map_path(folder: Path, scan_hash: str) -> Path:
@@ -95,8 +93,7 @@ class Store:
             lock.close()
 
     def clean(self) -> None:
-        """Delete incomplete files of killed runs, maps of older versions, and maps that no scan uses."""
-        shutil.rmtree(self.folder / _OLD_MAPS, ignore_errors=True)
+        """Delete incomplete files of killed runs, and maps that no scan uses."""
         for path in (self.folder / _MAPS).glob("*/" + TEMPORARY.format(name="*" + SUFFIX)):
             path.unlink(missing_ok=True)
         for scan_hash in self.manifest.drop_unused():

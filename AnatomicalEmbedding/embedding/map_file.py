@@ -162,7 +162,7 @@ def _read_fields(file: Any, metadata: dict[str, Any], body: torch.Tensor) -> dic
     cell_to_ras = file.get_tensor("cell_to_ras")
     scan_to_ras = file.get_tensor("scan_to_ras")
     check_matrices(cell_to_ras[None], scan_to_ras[None])
-    unit_mm = float(metadata.get("unit_mm", 1.0))  # files of earlier versions have none
+    unit_mm = float(metadata["unit_mm"])
     if not 0 < unit_mm < _LARGEST_STEP_MM:
         raise ValueError("a map cannot have this unit")
     steps = file.get_tensor("coordinate")

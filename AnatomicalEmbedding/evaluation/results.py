@@ -147,15 +147,10 @@ class Result(Tables):
 
     def inside(self, matcher: str, name: str) -> float:
         """Return the share of inner points of a structure, over all pairs, whose answers lie inside the structure."""
-        return float(
-            np.mean(
-                [
-                    measured.inside[name]
-                    for measured in self.measured
-                    if measured.matcher == matcher and name in measured.inside
-                ]
-            )
-        )
+        shares = [
+            m.inside[name] for m in self.measured if m.matcher == matcher and name in m.inside
+        ]
+        return float(np.mean(shares))
 
     def pair_seconds(self, matcher: str) -> float:
         """Return the mean seconds to match all points of one pair of scans, without the time to embed the scans."""

@@ -253,10 +253,7 @@ def load_segmenter(folder: Path, device: torch.device) -> Segmenter:
         ]
         groups = tuple(Group.from_dict(group) for group in metadata["groups"])
         names = (name for group in groups for name in group.names)
-        numbers = {name: n for n, name in enumerate(names, start=1)}
-        # segmenters of older versions have no labels: their structures are numbered
-        labels = metadata.get("values", numbers)
-        values = {name: int(labels[name]) for name in numbers}
+        values = {name: int(metadata["values"][name]) for name in names}
         maps = {
             n: EmbeddingMap.load(folder / _EXAMPLES / f"{n}.map.safetensors")
             for n in metadata["examples"]

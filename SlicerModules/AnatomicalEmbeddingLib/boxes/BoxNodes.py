@@ -121,7 +121,7 @@ class BoxNode:
     def found(self) -> FoundBox | None:
         """The found box, as `write` stored it with this node. None if `write` was never called for this node."""
         text = self.node.GetAttribute(_FOUND)
-        return _fromValues(json.loads(text)) if text else None
+        return FoundBox(**json.loads(text)) if text else None
 
     @property
     def box(self) -> np.ndarray:
@@ -216,7 +216,7 @@ def boxesByVolume(scene) -> dict[str, dict[str, BoxNode]]:
 def absentIn(volumeNode) -> dict[str, FoundBox]:
     """Return the answers about structures that the volume does not show, by structure name."""
     absent = json.loads(volumeNode.GetAttribute(_ABSENT) or "{}")
-    return {canonical_name(name): _fromValues(values) for name, values in absent.items()}
+    return {name: FoundBox(**values) for name, values in absent.items()}
 
 
 def keepAbsent(volumeNode, changes: Mapping[str, FoundBox | None]) -> None:
@@ -227,12 +227,6 @@ def keepAbsent(volumeNode, changes: Mapping[str, FoundBox | None]) -> None:
         volumeNode.SetAttribute(_ABSENT, json.dumps(absent))
     else:
         volumeNode.RemoveAttribute(_ABSENT)
-
-
-def _fromValues(values: dict) -> FoundBox:
-    """Return the answer whose fields a scene has stored."""
-    # older scenes have old names
-    return FoundBox(**{**values, "structure": canonical_name(values["structure"])})
 
 
 def coloursIn(scene) -> dict[str, Colour]:

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from ..shared.VolumeNodes import Snapshot
 
-# of the outlines of examples that earlier versions wrote
-_EARLIER_ENDS = (".seg.nii.gz", ".labels.json")
 _RECORD = "outlines.json"  # JSON list with the file names of all scans; exists only in folders of this module
 
 
@@ -92,7 +90,6 @@ class OutlineFolder:
                     )
                 write_segments(Path(fresh, f"{name}.seg.nrrd"), labels)
             _remove(otherFolder, name)
-            _remove(folder, name, _EARLIER_ENDS)
             for path in Path(fresh).iterdir():
                 old = folder / path.name
                 if not old.is_file() or not filecmp.cmp(path, old, shallow=False):
@@ -138,9 +135,7 @@ def _timeOf(path: Path) -> float:
     return path.stat().st_mtime if path.exists() else 0.0
 
 
-def _remove(
-    folder: Path, name: str, ends: Sequence[str] = (".nii.gz", ".seg.nrrd", *_EARLIER_ENDS)
-) -> None:
-    """Remove the files of a scan from a folder. name: file name without ending. ends: endings of the files."""
-    for end in ends:
+def _remove(folder: Path, name: str) -> None:
+    """Remove the files of a scan from a folder. name: file name without ending."""
+    for end in (".nii.gz", ".seg.nrrd"):
         (folder / f"{name}{end}").unlink(missing_ok=True)

@@ -174,9 +174,7 @@ def rowsIn(scene) -> list[OutlineRow]:
             if row["status"] == ABSENT:
                 absent.append(OutlineRow(*look, None, row["remark"]))
             else:
-                # earlier versions saved no "doubt"
-                doubt = float(row.get("doubt") or "-inf")
-                present.append(OutlineRow(*look, doubt, row["remark"]))
+                present.append(OutlineRow(*look, float(row["doubt"]), row["remark"]))
     return sorted(present, key=lambda row: row.doubt, reverse=True) + absent
 
 
