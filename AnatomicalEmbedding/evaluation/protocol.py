@@ -15,11 +15,11 @@ from ..embedding.map import EmbeddingMap
 from ..errors import PointsError
 from ..relations.relate import relate
 from ..scan.geometry import transform_points
-from ..structures.label_names import find_structures, group_of
+from ..structures.label_names import find_structures
 from ..structures.labelled_scans import Case, Pair, find_pairs
 from .results import MeasuredPair, Result
 
-INNER_POINTS = 10  # of each structure; more change the mean over structures by less than .01
+INNER_POINTS = 10  # of each structure
 Matcher = Callable[[Case, np.ndarray, Case], np.ndarray]
 """Finds points (N, 3) of a template in a target. Returns (N, 3); NaN for a point without an answer. All in RAS mm.
 
@@ -130,17 +130,15 @@ def _measure(
     structures = [
         structure
         for structure, kind in zip(pair.names, pair.kinds, strict=True)
-        if group_of(kind) == "centre"
+        if kind == "centre"
     ]
-    points_ras = [pair.template_ras, *(inner_points[structure] for structure in structures)]
+    points_ras = np.concatenate([pair.template_ras, *(inner_points[s] for s in structures)])
     start = time.perf_counter()
-    answers = matcher(pair.template, np.concatenate(points_ras), pair.target)
+    answers = np.asarray(matcher(pair.template, points_ras, pair.target), np.float64)
     seconds = time.perf_counter() - start
-    answers = np.asarray(answers, dtype=np.float64)
-    expected = sum(map(len, points_ras)), 3
-    if answers.shape != expected:
+    if answers.shape != points_ras.shape:
         raise PointsError(
-            f"{name} returned an array {answers.shape} for {expected[0]} points; return (N, 3)."
+            f"{name} returned an array {answers.shape} for {len(points_ras)} points; return (N, 3)."
         )
     errors_mm = np.linalg.norm(answers[: len(pair.names)] - pair.target_ras, axis=1)
     inner_answers = answers[len(pair.names) :].reshape(len(structures), INNER_POINTS, 3)
