@@ -235,11 +235,11 @@ def _structure_section(result: Result) -> Section:
             cells.append(f"{in_mm(centre.mean)} | {in_mm(extreme.mean)} | {inside:.2f}")
         pairs = len(result.errors(result.matchers[0], "centre", name))
         rows.append((name, str(pairs), *cells))
-    means = [
-        np.mean([result.inside(matcher, name) for name in result.names("centre")])
-        for matcher in result.matchers
-    ]
-    rows.append(("mean inside", "", *(f"{mean:.2f}" for mean in means)))
+    means = []
+    for matcher in result.matchers:
+        mean = np.mean([result.inside(matcher, name) for name in result.names("centre")])
+        means.append(f"{mean:.2f}")
+    rows.append(("mean inside", "", *means))
     return Section("Each structure", tuple(rows))
 
 
