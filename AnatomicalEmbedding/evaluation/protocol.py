@@ -134,7 +134,7 @@ def _measure(
     ]
     points_ras = np.concatenate([pair.template_ras, *(inner_points[s] for s in structures)])
     start = time.perf_counter()
-    answers = np.asarray(matcher(pair.template, points_ras, pair.target), np.float64)
+    answers = np.asarray(matcher(pair.template, points_ras, pair.target))
     seconds = time.perf_counter() - start
     if answers.shape != points_ras.shape:
         raise PointsError(
