@@ -293,9 +293,8 @@ def _hide(displayNode, hidden: bool) -> None:
         displayNode.SetVisibility3D(False)
         displayNode.SetAttribute(_HIDDEN, digits)
     elif before is not None and not hidden:
-        digits = before.rjust(2, "1")  # older scenes have one digit, of 3-D views
-        displayNode.SetVisibility2D(int(digits[0]))
-        displayNode.SetVisibility3D(int(digits[1]))
+        displayNode.SetVisibility2D(int(before[0]))
+        displayNode.SetVisibility3D(int(before[1]))
         displayNode.SetAttribute(_HIDDEN, None)
 
 
