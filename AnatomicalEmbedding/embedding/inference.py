@@ -44,6 +44,7 @@ from .straightening import straightened
 from .working_grid import axis_matrix, grey_values_of, grid_matrix
 
 _BODY_SHARE = 0.3  # least share of body voxels in a body cell
+_CPU = torch.device("cpu")
 _FINE_REACH_CELLS = 2  # reach of two 3x3x3 convolutions of the finest resolution
 
 
@@ -96,7 +97,7 @@ class Model:
     network: EmbeddingNetwork
     name: str
     weights_hash: str
-    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    device: torch.device = _CPU
     card: dict = field(default_factory=dict)
     cache: MapCache | None = None
     budget_bytes: int | None = None

@@ -5,8 +5,6 @@ heads turned by 20 degrees, answers were 13 mm off; straightened 8 mm, unturned 
 turned). Only turns about S are undone: others would make the ends of the scan oblique, which the network does not know.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

@@ -4,8 +4,6 @@ Positions and rotations need not be alike. All rotations are tried on small imag
 ones are improved as similarity transforms, and the one after which the images are most alike is taken.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Grey values of a scan of any kind, from 0 to 1, and the object that the scan shows."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from functools import cached_property
