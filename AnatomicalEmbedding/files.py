@@ -1,5 +1,6 @@
 """Files: write complete files, find unused names, compute SHA-256, read JSON safely; and align columns of text."""
 
+import csv
 import hashlib
 import json
 import uuid
@@ -54,6 +55,18 @@ def write_text(
         raise error(
             f"{path}: cannot be written; check that the folder is writable and not full."
         ) from fault
+
+
+def write_table(path: Path, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Write a .csv file, complete or not at all.
+
+    Args:
+        path: the file.
+        header: names of the columns.
+        rows: the rows.
+    """
+    with atomic_path(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([header, *rows])
 
 
 def require_folder(folder: Path, content: str) -> None:

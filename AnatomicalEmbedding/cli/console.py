@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import math
 import os
@@ -18,7 +17,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import AnatomicalEmbeddingError, PointsError
-from ..files import aligned, atomic_path
+from ..files import aligned
+from ..files import write_table as write_table
 from ..matching import EFFORTS
 
 if TYPE_CHECKING:
@@ -520,15 +520,3 @@ def as_records(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> list
         {name: None if cell == "" else cell for name, cell in zip(columns, row, strict=True)}
         for row in rows
     ]
-
-
-def write_table(path: Path, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Write a .csv file, complete or not at all.
-
-    Args:
-        path: the file.
-        header: names of the columns.
-        rows: the rows.
-    """
-    with atomic_path(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([header, *rows])

@@ -23,6 +23,7 @@ from ..embedding.tensor_files import DAMAGED, check_size, write_tensor_file
 from ..errors import MapError
 from ..files import parse_json
 from ..scan.boxes import boxes_from_json
+from ..scan.geometry import slices_between
 from ..spine.vertebrae import spine_from_json
 from .facts import check_hash
 from .manifest import Row
@@ -68,8 +69,7 @@ class BodyCells:
         reach = np.ceil(reach_mm / np.diag(self.cell_to_ras)[:3]).astype(int)
         low = np.maximum(cell - reach, 0)
         high = np.minimum(cell + reach + 1, body.shape[::-1])
-        i, j, k = (slice(int(a), int(b)) for a, b in zip(low, high, strict=True))
-        box = k, j, i
+        box = slices_between(low, high)
         body_in_box = body[box]
         is_in_box = ((self.index >= low) & (self.index < high)).all(axis=1)
         coordinate = torch.zeros(3, *body_in_box.shape)

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 
 from ..fields.spline import Lattice
-from ..scan.geometry import AIR_HU, grid_matrix, mask_box, spacing_of
+from ..scan.geometry import AIR_HU, grid_matrix, mask_box, slices_between, spacing_of
 from ..scan.volume import Volume
 
 # CT numbers and their grey values (0 to 255), linear in between; by hand: most levels for lung and soft tissue
@@ -120,8 +120,7 @@ def resample(
     # the grid's first and last voxel in the scan's box, along i, j, k
     first = np.maximum(np.ceil((low - origin) / spacing - 1e-6), 0).astype(int)
     last = np.minimum(np.floor((high - origin) / spacing + 1e-6).astype(int), size_ijk - 1)
-    k, j, i = (slice(int(first[axis]), int(last[axis]) + 1) for axis in (2, 1, 0))
-    return WorkingGrid(hu, origin, spacing_mm, (k, j, i))
+    return WorkingGrid(hu, origin, spacing_mm, slices_between(first, last + 1))
 
 
 def _bins_to_ras(ijk_to_ras: np.ndarray, bins: np.ndarray) -> np.ndarray:

@@ -7,7 +7,6 @@ the same structure has the same coordinate in the films of all patients.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +20,7 @@ from ..embedding.inference import Model, load_model
 from ..embedding.map import EmbeddingMap
 from ..embedding.working_grid import grid_matrix
 from ..errors import AnatomicalEmbeddingError
-from ..files import atomic_path
+from ..files import write_table
 from ..phantom import make_phantom
 from ..registration.register import register
 from ..scan.geometry import transform_points
@@ -100,7 +99,7 @@ def prepare_films(
     model = load_model(weights, "cpu")
     reference: Atlas | None = None
     paths = []
-    rows: list[tuple[str, ...]] = [("name", "path", "used", "reason")]
+    rows: list[tuple[str, ...]] = []
     for name, source in find_scans(folders, report).items():
         files = [destination / f"{name}-film{n}.safetensors" for n in range(count)]
         if not all(file.exists() for file in files):
@@ -115,11 +114,7 @@ def prepare_films(
             report(f"prepared {count} films of {name}")
         rows.append((name, source.label, "yes", ""))
         paths += files
-    with (
-        atomic_path(destination / REPORT) as temporary,
-        temporary.open("w", newline="", encoding="utf-8") as file,
-    ):
-        csv.writer(file).writerows(rows)
+    write_table(destination / REPORT, ("name", "path", "used", "reason"), rows)
     if not paths:
         raise AnatomicalEmbeddingError(
             f"{folders[0]}: no CT can be projected; correct the problems listed above."

@@ -13,6 +13,7 @@ from .geometry import (
     grid_matrix,
     image_affine,
     resample,
+    slices_between,
     transform_points,
 )
 from .volume import Volume
@@ -43,8 +44,7 @@ def voxel_block(
         raise VolumeError(
             f"{name or 'the scan'}: the box lies outside this scan; choose another box or scan."
         )
-    k, j, i = (slice(int(first[axis]), int(last[axis]) + 1) for axis in (2, 1, 0))
-    return k, j, i
+    return slices_between(first, last + 1)
 
 
 def crop_voxels(volume: Volume, box_ras: np.ndarray) -> Volume:

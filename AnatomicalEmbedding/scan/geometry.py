@@ -94,6 +94,12 @@ def bounds_of(ijk_to_ras: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray
     return np.array((corners_ras.min(axis=0), corners_ras.max(axis=0)))
 
 
+def slices_between(first: np.ndarray, end: np.ndarray) -> tuple[slice, slice, slice]:
+    """Return the slices k, j, i from an index (3,) i, j, k to another, which is excluded."""
+    i, j, k = (slice(int(a), int(b)) for a, b in zip(first, end, strict=True))
+    return k, j, i
+
+
 def mask_box(mask: np.ndarray) -> tuple[slice, ...]:
     """Return the slices of the smallest box that holds all True values of a mask, which must have at least one.
 

@@ -18,7 +18,7 @@ from ..embedding.grid_reading import read_linear, sample_positions
 from ..embedding.map import EmbeddingMap
 from ..embedding.working_grid import grid_matrix, resample
 from ..scan.cropping import crop_voxels
-from ..scan.geometry import AIR_HU, mask_box, transform_points
+from ..scan.geometry import AIR_HU, mask_box, slices_between, transform_points
 from ..scan.volume import Volume
 
 MARGIN_MM = 28.0  # margin around a structure's body coordinates; 99 % of the errors of body coordinates are smaller
@@ -228,7 +228,7 @@ def _features(
     shape = np.array(embedding.local.shape[:0:-1])
     first = np.clip(np.floor((box_ras[0] - low) / size).astype(int) - 2, 0, shape - 1)
     last = np.clip(np.ceil((box_ras[1] - low) / size).astype(int) + 3, first + 1, shape)
-    i, j, k = (slice(int(a), int(b)) for a, b in zip(first, last, strict=True))
+    k, j, i = slices_between(first, last)
     return embedding.local[:, k, j, i].float().contiguous(), low + first * size, size
 
 

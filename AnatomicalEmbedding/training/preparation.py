@@ -1,6 +1,5 @@
 """Prepare the CTs of folders for training, without duplicates. If wanted, a model aligns them with the body frame."""
 
-import csv
 import multiprocessing
 import os
 import threading
@@ -19,7 +18,7 @@ from ..embedding.coverage import apply_affine, body_points, robust_affine
 from ..embedding.inference import Model, load_model
 from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError, VolumeError
-from ..files import TEMPORARY, atomic_path, require_folder
+from ..files import TEMPORARY, require_folder, write_table
 from ..scan.sources import Source, find_scans
 from ..structures.labelled_scans import load_case
 from .frames import SETTLED_SCALE_SD, SETTLED_SHIFT_SD_MM, FrameGuess, LevelTable, frame_from_map
@@ -160,16 +159,12 @@ def prepare_set(
 
 def _write_report(outcomes: Sequence[Outcome], path: Path) -> None:
     """Write a table of all scans, and why some were left out."""
-    rows = [("name", "path", "series", "used", "reason")]
+    rows = []
     for outcome in outcomes:
         used = "no" if outcome.prepared is None else "yes"
         source = outcome.source
         rows.append((outcome.name, source.path, source.series, used, outcome.reason))
-    with (
-        atomic_path(path) as temporary,
-        temporary.open("w", newline="", encoding="utf-8") as file,
-    ):
-        csv.writer(file).writerows(rows)
+    write_table(path, ("name", "path", "series", "used", "reason"), rows)
 
 
 def _same_scan(first: Outcome, second: Outcome) -> bool:
