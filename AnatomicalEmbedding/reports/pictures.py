@@ -96,6 +96,12 @@ def pixels_across(crop_mm: float = CROP_MM, pixel_mm: float = PIXEL_MM) -> int:
     return 2 * round(crop_mm / pixel_mm / 2) + 1
 
 
+def _pixel_offsets(crop_mm: float, pixel_mm: float) -> np.ndarray:
+    """Return the distances (n,), mm, of the pixels in a row or column from the middle of a picture."""
+    n = pixels_across(crop_mm, pixel_mm)
+    return (np.arange(n) - n // 2) * pixel_mm
+
+
 def slice_points(
     point_ras: np.ndarray, plane: Plane, crop_mm: float, pixel_mm: float
 ) -> np.ndarray:
@@ -104,8 +110,7 @@ def slice_points(
     Args:
         point_ras, plane, crop_mm, pixel_mm: as for `slice_hu`.
     """
-    n = pixels_across(crop_mm, pixel_mm)
-    offsets = (np.arange(n) - n // 2) * pixel_mm
+    offsets = _pixel_offsets(crop_mm, pixel_mm)
     right = offsets[None, :, None] * np.array(plane.right)
     down = offsets[:, None, None] * np.array(plane.down)
     return (np.asarray(point_ras, np.float64) + right + down).reshape(-1, 3)
@@ -130,8 +135,7 @@ def slice_hu(
     Returns (n, n) float32, the top row first, with n = `pixels_across(crop_mm, pixel_mm)`. Pixels outside the scan are
     `OUTSIDE_HU`.
     """
-    n = pixels_across(crop_mm, pixel_mm)
-    offsets = (np.arange(n) - n // 2) * pixel_mm
+    offsets = _pixel_offsets(crop_mm, pixel_mm)
     middle = transform_points(volume.ras_to_ijk, np.asarray(point_ras, np.float64)[None])[0]
     right, down = np.array([plane.right, plane.down]) @ volume.ras_to_ijk[:3, :3].T
     # The index along each voxel axis is computed separately. Making an array of points (n * n, 3) would be slower.
@@ -140,7 +144,7 @@ def slice_hu(
     ijk = middle[:, None, None] + along_rows[:, None] + along_columns[..., None]
     inside = in_grid(np.moveaxis(ijk, 0, -1), volume.shape)
     if not inside.any():
-        return np.full((n, n), OUTSIDE_HU, np.float32)
+        return np.full(inside.shape, OUTSIDE_HU, np.float32)
     return np.where(inside, _interpolate(volume.voxels, ijk, inside), np.float32(OUTSIDE_HU))
 
 

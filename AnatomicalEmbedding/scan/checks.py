@@ -39,6 +39,15 @@ def size_text(sizes: Iterable[float], form: str = "") -> str:
     return " x ".join(f"{size:{form}}" for size in sizes)
 
 
+def parse_numbers(text: str, count: int, separator: str = ",") -> np.ndarray | None:
+    """Return the numbers (count,) of a text; None unless it consists of exactly `count` finite numbers."""
+    try:
+        values = np.array([float(part) for part in text.split(separator)])
+    except ValueError:
+        return None
+    return values if values.size == count and np.isfinite(values).all() else None
+
+
 def check_claimed(
     shape: Sequence[int], bytes_a_voxel: int, file_bytes: int | None, where: str
 ) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 import SimpleITK as sitk
 
 from ..errors import VolumeError
-from .checks import MIN_SLICES, check_claimed
+from .checks import MIN_SLICES, check_claimed, parse_numbers
 from .dicom_geometry import arrange_slices, fill_gaps
 from .dicom_lengths import lengths_fit
 from .dicom_phases import split_phases
@@ -302,20 +302,11 @@ def _read_header(reader: sitk.ImageFileReader, path: Path) -> _Slice:
         path,
         tags,
         reader.GetSize()[:2],
-        _numbers(tags["position"], 3) if scalar else None,
-        _numbers(tags["orientation"], 6),
-        _numbers(tags["pixel_spacing"], 2),
+        parse_numbers(tags["position"], 3, "\\") if scalar else None,
+        parse_numbers(tags["orientation"], 6, "\\"),
+        parse_numbers(tags["pixel_spacing"], 2, "\\"),
         int(tags["frames"] or 1),
     )
-
-
-def _numbers(text: str, count: int) -> np.ndarray | None:
-    """Return the numbers of a DICOM value; None unless the value consists of exactly `count` finite numbers."""
-    try:
-        values = np.array([float(part) for part in text.split("\\")])
-    except ValueError:
-        return None
-    return values if values.size == count and np.isfinite(values).all() else None
 
 
 def _is_ct_storage(path: Path) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import VolumeError
-from .checks import MIN_EXTENT_MM, check_claimed, check_spacing
+from .checks import MIN_EXTENT_MM, check_claimed, check_spacing, parse_numbers
 from .dicom_lengths import lengths_fit
 
 if TYPE_CHECKING:
@@ -131,12 +131,12 @@ def _with_dicom_size(
     if not text:
         spacing, unknown = pixel_size((1.0, 1.0), values.shape[1])
         return values, spacing, notes + unknown
-    try:
-        down, across = (float(part) for part in text.split("\\"))
-    except ValueError:
+    sizes = parse_numbers(text, 2, "\\")
+    if sizes is None:
         raise VolumeError(
             f"{path}: the pixel size {text!r} is no pair of numbers; export the film again."
-        ) from None
+        )
+    down, across = sizes.tolist()
     return values, (across, down), notes
 
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from ..errors import PointsError
 from ..files import write_text
+from .checks import parse_numbers
 from .geometry import LPS_FROM_RAS, RAS_FROM_LPS, transform_points
 from .markups import control_point, frame_of, markup, read_markups, read_text, write_file
 
@@ -170,11 +171,8 @@ def read_points(path: str | Path, film_to_ras: np.ndarray | None = None) -> Poin
 
 def parse_point(text: str, count: int = 3) -> np.ndarray:
     """Parse `count` numbers in RAS mm, such as "12.5,-40,310" for a point. Raises PointsError for any other text."""
-    try:
-        values = np.array([float(part) for part in text.split(",")])
-    except ValueError:
-        values = np.empty(0)
-    if values.shape != (count,) or not np.isfinite(values).all():
+    values = parse_numbers(text, count)
+    if values is None:
         kind = "a point" if count == 3 else "a box"
         raise PointsError(
             f"{text!r} is not {kind}; give {count} numbers in RAS mm, with commas, as in 12.5,-40,310."
