@@ -250,6 +250,42 @@ def _position(values: Any) -> np.ndarray | None:
     return position if np.isfinite(position).all() else None
 
 
+def _columns(
+    names: Sequence[str], path: Path, film_to_ras: np.ndarray | None
+) -> tuple[tuple[str, ...], np.ndarray]:
+    """Return which columns of a table are coordinates, and the matrix (4, 4) from them to RAS mm.
+
+    Args:
+        names: names of the columns.
+        path: the file, for the message.
+        film_to_ras: as for `read_points`.
+
+    Raises PointsError if a column is missing.
+    """
+    columns: tuple[str, ...] = ("r", "a", "s")
+    to_ras = np.eye(4)
+    if {"l", "p"} <= set(names):  # in tables that Slicer exports
+        columns = ("l", "p", "s")
+        to_ras = RAS_FROM_LPS
+    elif {"x", "y"} <= set(names) and not {"r", "a"} <= set(names):
+        if film_to_ras is None:
+            raise PointsError(
+                f"{path}: has pixels x,y, but the template is no film; give the columns label,r,a,s."
+            )
+        columns = ("x", "y")
+        to_ras = film_to_ras
+    missing = [column for column in ("label", *columns) if column not in names]
+    if missing and ";" in "".join(names):
+        raise PointsError(
+            f"{path}: columns are separated by ';'; save the table with commas and decimal points."
+        )
+    if missing:
+        raise PointsError(
+            f"{path}: has no column {', '.join(missing)}; the first line must be label,r,a,s."
+        )
+    return columns, to_ras
+
+
 def _read_csv(path: Path, film_to_ras: np.ndarray | None) -> list[_Row]:
     """Read the points of a table. Points that the table calls undefined are left out. See `read_points`."""
     reader = csv.DictReader(io.StringIO(read_text(path)), skipinitialspace=True)
@@ -257,28 +293,7 @@ def _read_csv(path: Path, film_to_ras: np.ndarray | None) -> list[_Row]:
     try:
         names = [str(name).strip().lower() for name in reader.fieldnames or ()]
         reader.fieldnames = names
-        # Point tables that Slicer exports have the columns l,p,s and `defined`.
-        columns: tuple[str, ...] = ("r", "a", "s")
-        to_ras = np.eye(4)
-        if {"l", "p"} <= set(names):
-            columns = ("l", "p", "s")
-            to_ras = RAS_FROM_LPS
-        elif {"x", "y"} <= set(names) and not {"r", "a"} <= set(names):
-            if film_to_ras is None:
-                raise PointsError(
-                    f"{path}: has pixels x,y, but the template is no film; give the columns label,r,a,s."
-                )
-            columns = ("x", "y")
-            to_ras = film_to_ras
-        missing = [column for column in ("label", *columns) if column not in names]
-        if missing and ";" in "".join(names):
-            raise PointsError(
-                f"{path}: columns are separated by ';'; save the table with commas and decimal points."
-            )
-        if missing:
-            raise PointsError(
-                f"{path}: has no column {', '.join(missing)}; the first line must be label,r,a,s."
-            )
+        columns, to_ras = _columns(names, path, film_to_ras)
         for row in reader:
             if (row.get("defined") or "1").strip() == "0":
                 continue
