@@ -11,6 +11,7 @@ from AnatomicalEmbedding.anatomy.names import whole_name
 from AnatomicalEmbedding.embedding.inference import load_model
 from AnatomicalEmbedding.embedding.map import EmbeddingMap
 from AnatomicalEmbedding.errors import MapError, PointsError
+from AnatomicalEmbedding.phantom import make_phantom
 from AnatomicalEmbedding.scan.volume import Volume, transform_points
 from AnatomicalEmbedding.words import (
     INSIDE,
@@ -32,7 +33,7 @@ from AnatomicalEmbedding.words.atlas_building import (
 
 @pytest.fixture(scope="module")
 def bodies() -> list[SampledBody]:
-    return [labelled(patient(seed, None)) for seed in (401, 402)]
+    return [labelled(make_phantom(seed, (6.0, 6.0, 6.0), None)) for seed in (401, 402)]
 
 
 @pytest.fixture(scope="module")
