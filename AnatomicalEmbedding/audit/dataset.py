@@ -64,6 +64,7 @@ def list_entries(folder: Path) -> list[LabelledScan]:
     """Find all labelled scans in a folder and its subfolders. Raises AnatomicalEmbeddingError if there are none."""
     sources = list_sources([folder], lambda line: None)
     scans = {source.series or source.path: source for source in sources if not source.unfit}
+    # DICOM slices belong to scans; each of the remaining files may hold labels
     slices = {Path(scan.path, name) for scan in scans.values() for name in scan.files}
     files = sorted(path for path in folder.rglob("[!.]*") if path.is_file() and path not in slices)
     entries = list(filter(None, (_entry_of(path, scans) for path in files)))

@@ -163,7 +163,9 @@ def _usable_slices(paths: Iterable[Path]) -> dict[str, list[Dataset]]:
 
 
 def source_at(path: Path, series_uid: str | None = None) -> SourceSeries:
-    """Read the headers of the slices of a DICOM folder, or of the series of one DICOM file. Errors: see `read_source`.
+    """Read the headers of the slices of a DICOM folder, or of the series of one DICOM file.
+
+    Another file, such as NIfTI, is refused by `read_source`, as are damaged slices.
 
     series_uid: UID of the series; None if the folder contains one CT series.
     """

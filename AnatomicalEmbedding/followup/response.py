@@ -100,8 +100,11 @@ def _not_judged(timeline: Timeline, number: int) -> Response:
 
 
 def _lacking(timeline: Timeline, number: int) -> tuple[str, ...]:
-    """Return sentences on why visit `number` cannot be the baseline: targets or sizes are missing in this visit, or in
-    the first visit in which a person saw a lesion."""
+    """Return sentences on why visit `number` cannot be the baseline.
+
+    Either the first visit with a lesion comes before it and has no target, or sizes are missing in one of the two
+    visits, or no lesion is a target at all.
+    """
     if not timeline.counting(timeline.start) and number > timeline.start:
         label = timeline.first.label
         return (

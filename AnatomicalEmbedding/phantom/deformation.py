@@ -157,12 +157,11 @@ class FatLayer:
     def _profile(self, radius: np.ndarray, amount: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return two arrays (n,): the radii in the canonical body for radii in the patient, and the derivatives of the
         new radii by the old radii."""
-        # soft: softplus(radius - 1), that is softness * log(1 + exp(u)), without overflow for large u
-        u = np.clip((radius - 1) / _SOFTNESS, -60, 60)
-        soft = _SOFTNESS * np.where(u > 40, u, np.log1p(np.exp(np.minimum(u, 40))))
-        soft += np.maximum(radius - 1 - 60 * _SOFTNESS, 0)
-        zero = _SOFTNESS * np.log1p(np.exp(-1 / _SOFTNESS))  # radius 0 stays 0
-        return radius - amount * (soft - zero), 1 - amount / (1 + np.exp(-u))
+        u = (radius - 1) / _SOFTNESS
+        softplus = _SOFTNESS * np.logaddexp(0, u)
+        at_zero = _SOFTNESS * np.logaddexp(0, -1 / _SOFTNESS)  # radius 0 stays 0
+        logistic = np.exp(-np.logaddexp(0, -u))  # the derivative of softplus
+        return radius - amount * (softplus - at_zero), 1 - amount * logistic
 
     def apply(self, points: np.ndarray) -> np.ndarray:
         """Move points (n, 3), mm, from the patient to the canonical body."""
@@ -228,7 +227,7 @@ class Filling:
             low = np.where(over, low, middle)
             high = np.where(over, middle, high)
         inside = goal < _FILLED_MM
-        factor = np.where(inside, low, goal) / np.maximum(goal, 1e-9)
+        factor = low / np.maximum(goal, 1e-9)
         return np.where(inside[:, None], _BLADDER_NECK + away * factor[:, None], points)
 
     def _factor(self, r: np.ndarray) -> np.ndarray:

@@ -139,7 +139,9 @@ def register(
 def spine_distance_mm(
     registration: Registration, fixed: EmbeddingMap, moving: EmbeddingMap
 ) -> float:
-    """Return how far the spines lie apart in the axial plane, mm, in nine tenths of the common height; NaN without it.
+    """Return how far the spines lie apart in the axial plane, mm; NaN if the scans show no common part of the spine.
+
+    This is the 90th percentile of the distances at the places of the fixed spine within the height of the moving one.
 
     The courses of the spines are found in each scan alone, so they judge a fit to matches from outside.
 

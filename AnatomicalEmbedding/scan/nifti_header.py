@@ -104,15 +104,19 @@ def _check_data(stream: BufferedIOBase, fields: dict[str, tuple], path: Path) ->
     check_claimed(shape, max(bits // 8, 1), path.stat().st_size, str(path))
     code = _FLOAT_CODES.get(fields["datatype"][0])
     stream.seek(start)
-    length = start
+    length = start  # bytes of the file up to the last one that was read
     bad = 0
-    while length <= needed:  # gigabytes may follow
+    # gzip verifies its checksum when the end is read, so one read goes beyond the voxels; gigabytes may follow
+    while length <= needed:
         chunk = stream.read(_CHUNK)
         if not chunk:
             break
         if code:
             dtype = np.dtype(fields["order"][0] + code)
-            count = min(len(chunk), needed - length) // dtype.itemsize
+            voxel_bytes = min(
+                len(chunk), needed - length
+            )  # what follows the voxels may be of any kind
+            count = voxel_bytes // dtype.itemsize
             bad += int(np.count_nonzero(~np.isfinite(np.frombuffer(chunk, dtype, count))))
         length += len(chunk)
     if length < needed:

@@ -181,8 +181,9 @@ def _telling(rows: list[list[str]], earlier: list[tuple[str, ...]]) -> list[tupl
     rows: for each scan, a list of parts of its name. earlier: columns with other parts of the names.
     """
     chosen: list[tuple[str, ...]] = []
-    groups = set(zip(*earlier, strict=True)) or {()}  # without any column, all scans are alike
-    for column in zip_longest(*rows, fillvalue=""):
+    # scans whose values are equal in all columns so far; without any column, all scans are alike
+    groups = set(zip(*earlier, strict=True)) or {()}
+    for column in zip_longest(*rows, fillvalue=""):  # a value for each scan
         finer_groups = set(zip(*earlier, *chosen, column, strict=True))
         if len(finer_groups) > len(groups):
             chosen.append(column)

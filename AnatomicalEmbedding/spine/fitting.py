@@ -143,7 +143,8 @@ def _costs(
     # coordinates count only inside the scan
     inside = (places >= first - STEP_MM) & (places <= last + STEP_MM)
     errors = (body_heights - _bounds(usual)[:, None]) / ERROR_MM[:-1, None]
-    costs = np.square(errors) * (inside / 2 * _COORDINATE_WORTH) - _DISC_WORTH * discs.at(places)
+    costs = np.square(errors) / 2 * inside * _COORDINATE_WORTH
+    costs -= _DISC_WORTH * discs.at(places)
     for name, height in ends.items():
         square = np.square(_end_errors(name, height, places))
         costs[_boundary_at(name)] += _END_WORTH / 2 * np.minimum(square, _END_LIMIT)

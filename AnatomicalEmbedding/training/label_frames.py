@@ -164,6 +164,7 @@ def _among(points: Points, names: Container[str]) -> Points:
 
 def fit_frame(points: Points, mean: Points) -> FrameGuess:
     """Fit for each axis a shift and a scale, to move a label map's points to the mean shape. Scales stay near 1."""
+    # of each structure: its centre, then its six extreme points
     weight = np.tile([1.0] + [_EXTREME_WEIGHT] * 6, len(points))
     weight = weight[:, None] / weight.sum()
     source = np.concatenate(list(points.values()))

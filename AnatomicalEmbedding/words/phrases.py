@@ -398,9 +398,9 @@ def give_sides(words: Words, names: Names) -> list[Name]:
     result: list[Name] = []
     for n, name in enumerate(names):
         side = sides.get(name.tokens, "")
-        if not side and name.has_sides and result:
+        if not side and name.has_sides and result:  # "left kidney and ureter"
             side = _shared_side(words, result[-1], name)
-        if not side and name.has_sides and n + 1 < len(names):
+        if not side and name.has_sides and n + 1 < len(names):  # "upper pole of the left kidney"
             following = names[n + 1]
             if following.first - name.last <= _CHAIN_REACH and _is_part(name, following):
                 side = sides.get(following.tokens, "")

@@ -84,7 +84,10 @@ class LesionClicks:
         self.changed.emit()
 
     def stop(self) -> None:
-        """Stop waiting, and give the mouse back to the views. An axis with only one end is discarded."""
+        """Stop waiting, and give the mouse back to the views.
+
+        The node of the clicks, also an axis with only one end, is hidden, and removed by the next `poll`.
+        """
         if self._node is None:
             return
         node = self._node
@@ -98,9 +101,10 @@ class LesionClicks:
         mouse, selection = self._mouseAndSelection()
         # otherwise another tool uses the mouse now
         if selection.GetActivePlaceNodeID() == node.GetID():
-            mouse.SetPlaceModePersistence(self._before[2])
-            selection.SetReferenceActivePlaceNodeClassName(self._before[0])
-            selection.SetReferenceActivePlaceNodeID(self._before[1])
+            className, nodeId, persistence = self._before
+            selection.SetReferenceActivePlaceNodeClassName(className)
+            selection.SetReferenceActivePlaceNodeID(nodeId)
+            mouse.SetPlaceModePersistence(persistence)
             mouse.SetCurrentInteractionMode(mouse.ViewTransform)
         self.changed.emit()
 

@@ -90,4 +90,5 @@ def rowOf(label: str, volumeNode, place, answer: Answer | None = None) -> tuple[
         status = answer.status
         if answer.errorMm is not None and not answer.byHand:
             worth = f"{answer.errorMm:.2f}", f"{answer.probability:.3f}", answer.doubt
-    return (label, volumeNode.GetName(), *where, status, *worth, "", "", "")
+    noMeasurement = ("", "", "")  # the last columns are those of lengths, angles and areas
+    return (label, volumeNode.GetName(), *where, status, *worth, *noMeasurement)

@@ -126,9 +126,8 @@ def addOutlines(
 
     results = [dict(row) for row in folder.table()[name]]
     for row in results:
-        row.pop(
-            "look", None
-        )  # a person says it; the other values tell whether two results are the same
+        # its rank changes with every other outline of the run, the result itself does not
+        row.pop("look", None)
     rows = json.dumps(results)
     earlier = [
         node for node in _outlines(scene) if node.GetNodeReference(VOLUME_ROLE) is volumeNode
@@ -137,7 +136,7 @@ def addOutlines(
         return
     labels = read_segments(folder.labels(name))
     for node in earlier:
-        node.RemoveAttribute(_ROWS)
+        node.RemoveAttribute(_ROWS)  # so the table lists the new outlines alone
         node.GetDisplayNode().SetVisibility(False)
     node = _newNode(scene, volumeNode)
     # first the structures of the examples, in their order
