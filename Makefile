@@ -63,6 +63,7 @@ package: $(VENV)/dev.stamp
 # make bench DATA=folder-of-labelled-scans also measures accuracy beside the peers, and confidence: an hour on two cores
 bench: $(VENV)/bench.stamp $(VENV)/dev.stamp
 	$(BIN)/python Testing/benchmarks/speed.py
+	QT_QPA_PLATFORM=offscreen $(BIN)/python Testing/benchmarks/slicer_modules.py
 ifdef DATA
 	$(BIN)/python Testing/benchmarks/compare.py landmarks $(DATA) --each-effort
 	$(BIN)/anatemb evaluate confidence $(DATA)
