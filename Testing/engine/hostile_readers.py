@@ -183,6 +183,21 @@ def _structure_set(folder: Path) -> None:
     )
 
 
+def _registration(folder: Path) -> None:
+    from AnatomicalEmbedding.dicom.registrations import write_displacements
+
+    field = sitk.Image([4, 5, 6], sitk.sitkVectorFloat32)
+    field.SetSpacing((20.0, 20.0, 20.0))
+    source = _dicom_source(folder)
+    write_displacements(field, source, source, "no error", folder / "registration.dcm")
+
+
+def _use_registration(folder: Path) -> object:
+    from AnatomicalEmbedding.dicom.registrations import read_registration
+
+    return read_registration(_file(folder)).TransformPoint((10.0, 20.0, 30.0))
+
+
 def _use_outlines(folder: Path) -> object:
     from AnatomicalEmbedding.dicom.outlines import read_dicom_labels
 
@@ -378,6 +393,7 @@ _ALL = (
     Reader("structured report", _report, _DICOM, _use_report, 40, whole=False, needs=("highdicom",)),
     Reader("dicom seg", _dicom_seg, _DICOM, _use_outlines, 20, whole=False, needs=("highdicom",)),
     Reader("dicom rtstruct", _structure_set, _DICOM, _use_outlines, 20, whole=False, needs=("highdicom",)),
+    Reader("dicom registration", _registration, _DICOM, _use_registration, 20, whole=False, needs=("highdicom",)),
     Reader("weights", _weights, _TENSORS, _use_weights, 40),
     Reader("calibration", _calibration, _TENSORS, _use_calibration),
     Reader("library", _library, _TENSORS, _use_library, 60),

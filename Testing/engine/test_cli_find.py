@@ -54,6 +54,29 @@ def test_each_part_of_the_words_gives_a_row(anatemb, place, tmp_path):
     )
 
 
+def test_a_report_is_read_sentence_by_sentence(anatemb, place, tmp_path):
+    (tmp_path / "report.txt").write_text(
+        "The liver is normal. No mass in the spleen.\nNothing else.", encoding="utf-8"
+    )
+    outcome = anatemb(
+        "find",
+        "--report",
+        tmp_path / "report.txt",
+        place.target,
+        "-o",
+        tmp_path,
+        "--no-report",
+        "--json",
+        *place.model,
+    )
+    found = json.loads(outcome.out)["places"]
+    assert [(row["words"], row["place"], row["negated"]) for row in found] == [
+        ("The liver is normal.", "liver", False),
+        ("No mass in the spleen.", "spleen", True),
+    ]
+    assert [row["place"] for row in rows_of(tmp_path)] == ["liver", "spleen"]
+
+
 def test_words_without_a_place_are_refused(anatemb, place, tmp_path):
     assert_refused(
         anatemb("find", "qwerty", place.target, "-o", tmp_path, *place.model), "names no place"

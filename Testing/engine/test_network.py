@@ -91,3 +91,19 @@ def test_folded_normalisation_changes_nothing(monkeypatch):
         assert norms == []
         for one, other in zip(network(x), before, strict=True):
             torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(("dtype", "error"), [(torch.float32, 1e-4), (torch.bfloat16, 0.03)])
+def test_quick_convolutions_are_convolutions(dtype, error, monkeypatch):
+    """As on processors without and with bfloat16 instructions; bfloat16 has three digits."""
+    if dtype == torch.bfloat16 and "AVX512" not in torch.backends.cpu.get_cpu_capability():
+        pytest.skip("this processor cannot multiply bfloat16 by oneDNN")
+    monkeypatch.setattr(convolution, "fast_dtype", lambda device: dtype)
+    x = torch.randn(1, 24, 9, 10, 11)
+    weight = torch.randn(8, 24, 3, 3, 3) / 25
+    bias = torch.randn(8)
+    expected = torch.nn.functional.conv3d(x.double(), weight.double(), bias.double(), padding=1)
+    with torch.inference_mode():
+        found = convolution.convolve(x, weight, bias, padding=(1, 1, 1))
+    assert found.dtype == torch.float32
+    assert (found - expected).abs().max() < error

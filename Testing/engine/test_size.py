@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 ENGINE, SLICER, TESTING = "AnatomicalEmbedding", "SlicerModules", "Testing"
 # Python's tokens without layout, comments and docstrings; papers/ is not counted
-MOST_TOKENS = {(ENGINE, SLICER): 411_700, (TESTING,): 310_000}
+MOST_TOKENS = {(ENGINE, SLICER): 411_600, (TESTING,): 310_000}
 MOST_TOKENS_A_LINE = {ENGINE: 10.8, SLICER: 10.0}
 MOST_VAGUE = 0.01
 _VAGUE = """
