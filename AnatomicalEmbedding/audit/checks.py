@@ -188,6 +188,7 @@ def _check_shapes(relations: Relations) -> list[AuditFinding]:
         scan.labels, relations.fit.rows, scan.log_volumes, strict=True
     ):
         for piece in label.pieces:
+            # a gap may lie outside the scan, so cut labels may have wider ones
             farther = piece.away_mm - usual.gap_mm[row] - _OUTSIDE_MM * label.is_cut
             text = f"a piece of {label.text} ({piece.volume_ml:.1f} ml) lies {piece.away_mm:.0f} mm from the rest"
             findings += judge("stray", farther, _PIECE_MM, text, label, point_ras=piece.point_ras)
@@ -195,6 +196,7 @@ def _check_shapes(relations: Relations) -> list[AuditFinding]:
             continue
         text = f"{label.text} ends with a slice of {label.flat:.0%} of its largest area, as if it were cut off"
         findings += judge("cut", label.flat - usual.flat[row], _FLAT, text, label)
+        # the volume of a label at the border of the scan, or of a scan with wrong voxel sizes, says nothing
         if not label.is_cut and not is_scaled:
             off = abs(log_volume - usual.volume[row]) / usual.volume_spread[row]
             text = f"{label.text} has {label.volume_ml:.1f} ml; usual are about {np.exp(usual.volume[row]):.3g} ml"

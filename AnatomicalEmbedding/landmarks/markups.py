@@ -105,6 +105,7 @@ def measurement_error(markup: Markup, points_ras: np.ndarray, error_mm: np.ndarr
     distances_mm = np.linalg.norm(points_ras[:, None] - points_ras, axis=2)
     correlation = np.exp(-distances_mm / _CORRELATION_MM) + 1e-9 * np.eye(count)
     draws = np.random.default_rng(0).standard_normal((_DRAWS, count, 3))
+    # of all points together, (draws, n, 3): correlated between points, with the stated size, divided among R, A and S
     errors = np.linalg.cholesky(correlation) @ draws * _AXES * (_FACTOR * error_mm[:, None])
     low, high = np.quantile(measure(markup, points_ras + errors), _INTERVAL)
     return float(high - low) / 2

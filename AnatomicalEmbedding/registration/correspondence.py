@@ -160,6 +160,7 @@ class Correspondence:
         outside = evidence[:, EVIDENCE.index("edge")] < 0
         # the columns of the forest: three probabilities and an error in mm
         predictions = calibration().forests[FOREST].predict(evidence).T
+        # probabilities that the tissue is there, and that the answer is within 10 and 20 mm
         shares = np.where(outside, 0.0, predictions[:3])
         present = shares[0]
         expected_mm = _REAL * predictions[3] / np.maximum(present, _LEAST_PRESENT)

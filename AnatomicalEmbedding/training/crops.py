@@ -53,6 +53,7 @@ class Warp:
         first = int(np.floor(depth.min()))
         last = int(np.ceil(depth.max()))
         slices = np.arange(first, last + 1, dtype=np.float64)
+        # where each line of nodes along k crosses each slice of the scan
         in_plane = np.empty((2, len(slices), *depth.shape[1:]))
         for j, i in np.ndindex(depth.shape[1:]):
             for axis in (0, 1):

@@ -174,7 +174,8 @@ class MapStore(Listener):
         if choice == self.engine.choice:
             return
         sameMaps = choice.weights == self.engine.choice.weights
-        nodes = [self.scene.GetNodeByID(volumeId) for volumeId in self._stop()]
+        stopped = self._stop()
+        nodes = [self.scene.GetNodeByID(volumeId) for volumeId in stopped]
         for node in nodes:
             self._drop(node.GetID())
         self.engine.release()
