@@ -29,9 +29,8 @@ test: system lint $(VIEWS)/stamp
 	wait $$views; status=$$?; cat build/test-views.log; exit $$((rest | status))
 
 # what takes long and proves from end to end what shorter tests prove in parts
-test-long: system lint $(VIEWS)/stamp
+test-long: system lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m long $(PARALLEL) $(NO_VIEWS)
-	OMP_NUM_THREADS=1 $(VIEWS)/bin/python -m pytest -q -m long -p no:cacheprovider Testing/views Testing/viewer
 
 # the engine and the modules' logic with the oldest versions that pyproject.toml permits
 test-oldest: $(OLDEST)/stamp
