@@ -4,7 +4,7 @@ import argparse
 import json
 from collections import Counter
 
-from ..files import write_text
+from ..files import write_table, write_text
 from . import console
 
 COLUMNS = ("scan", "label", "problem", "score", "detail")
@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
     }
     written = [options.output / "audit.csv", options.output / "audit.json"]
     rows = [[finding[column] for column in COLUMNS] for finding in findings]
-    console.write_table(written[0], COLUMNS, rows)
+    write_table(written[0], COLUMNS, rows)
     write_text(written[1], json.dumps(values, indent=1))
     if not options.no_report:
         page = options.output / "audit.html"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import AnatomicalEmbeddingError
+from ..files import write_table
 from ..scan.points import parse_point
 from . import console
 from .console import print_json, progress_lines, say, warn
@@ -313,7 +314,7 @@ def run_find(options: argparse.Namespace) -> None:
         console.make_folder(options.output)
         written = [options.output / "places.csv"]
         rows = list(map(_row, answers))
-        console.write_table(written[0], COLUMNS, rows)
+        write_table(written[0], COLUMNS, rows)
     if options.json:
         print_json({"places": console.as_records(COLUMNS, rows)})
         return
@@ -433,7 +434,7 @@ def run_export(options: argparse.Namespace) -> None:
             written.append(_write_boxes(store, search, options))
         if answers is not None:
             written.append(options.output / "places.csv")
-            console.write_table(written[-1], COLUMNS, list(map(_row, answers)))
+            write_table(written[-1], COLUMNS, list(map(_row, answers)))
             facts = {row.id: facts for row, facts in search.index.scans.values()}
             with console.progress_bar("pictures", options.json) as progress:
                 title = options.words or f"Place as in {options.like}"
@@ -456,7 +457,7 @@ def _write_scans(store: Store, folder: Path) -> Path:
             heights = [scan_facts["held"], scan_facts["low_mm"], scan_facts["high_mm"]]
             cells = [*heights, *sizes, scan_facts["misfit_mm"], "; ".join(scan_facts["faults"])]
         rows.append([row.scan, row.state, row.reason, *cells])
-    console.write_table(folder / "scans.csv", _SCAN_COLUMNS, rows)
+    write_table(folder / "scans.csv", _SCAN_COLUMNS, rows)
     return folder / "scans.csv"
 
 
@@ -473,7 +474,7 @@ def _write_boxes(store: Store, search: Search, options: argparse.Namespace) -> P
                 if box.box_ras is not None:
                     rows.append(box_row(row.scan, box))
             progress((number + 1) / len(search.index.scans), "")
-    console.write_table(options.output / "boxes.csv", BOX_COLUMNS, rows)
+    write_table(options.output / "boxes.csv", BOX_COLUMNS, rows)
     return options.output / "boxes.csv"
 
 

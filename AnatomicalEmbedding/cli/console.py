@@ -16,15 +16,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..errors import AnatomicalEmbeddingError, PointsError
+from ..errors import AnatomicalEmbeddingError, PointsError, ProgressCallback
 from ..files import aligned
-from ..files import write_table as write_table
 from ..matching import EFFORTS
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from ..embedding.inference import Model, ProgressCallback
+    from ..embedding.inference import Model
     from ..embedding.map import EmbeddingMap
     from ..scan.label_map import LabelMap
     from ..scan.volume import Volume

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..files import write_table
 from . import console
 from .scans import Scans
 
@@ -76,7 +77,7 @@ def _write(
     marks = options.output / f"{name}.levels.mrk.json"
     write_file(marks, levels.markups())
     table = options.output / f"{name}.slices.csv"
-    console.write_table(table, SliceLevel._fields, levels.slices)
+    write_table(table, SliceLevel._fields, levels.slices)
     written = [marks, table, *scans.write_points_report(name, points_of(levels.named("")))]
     if not options.no_report:
         page = options.output / f"{name}.levels.html"

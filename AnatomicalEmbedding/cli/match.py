@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..errors import PointsError
+from ..files import write_table
 from ..landmarks.drawing import Drawing, read_drawing, write_drawing
 from ..landmarks.markups import Markup
 from ..matching.status import ABSENT, MATCHED_MM, decimals
@@ -230,7 +231,7 @@ def write_answers(
             written.append(folder / f"{answer.name}.lines.mrk.json")
             write_file(written[-1], answer.lines)
     written.append(folder / _TABLE_NAME)
-    console.write_table(written[-1], _columns(answers), csv_rows(points, answers))
+    write_table(written[-1], _columns(answers), csv_rows(points, answers))
     if report:
         from ..reports.matches import write_report
 

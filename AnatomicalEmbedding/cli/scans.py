@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import AnatomicalEmbeddingError
+from ..files import write_table
 from . import console
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ class Scans:
         if not rows:
             return []
         path = self._options.output / f"{name}.csv"
-        console.write_table(path, columns, rows)
+        write_table(path, columns, rows)
         return [path]
 
     def finish(

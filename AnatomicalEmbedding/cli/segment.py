@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import AnatomicalEmbeddingError
+from ..files import write_table
 from . import console
 from .scans import Scans
 
@@ -157,12 +158,12 @@ def run_run(options: argparse.Namespace) -> None:
             done[path] = outlines.outlines
             # written after every scan, so that an interrupted run can continue; `earlier` keeps rows of later scans
             rows = table_rows(list((earlier | done).items()))
-            console.write_table(options.output / TABLE_NAME, COLUMNS, rows)
+            write_table(options.output / TABLE_NAME, COLUMNS, rows)
     # written again without the rows of scans that this run did not read
     rows = table_rows(list(done.items()))
     if rows:
         written.append(options.output / TABLE_NAME)
-        console.write_table(written[-1], COLUMNS, rows)
+        write_table(written[-1], COLUMNS, rows)
     if pictures:
         written.append(write_outline_report(options.output / PAGE_NAME, pictures))
     named_rows = [[scans.names[str(row[0])], *row[1:5]] for row in rows]

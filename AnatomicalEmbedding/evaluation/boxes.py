@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..embedding.inference import Model, ProgressCallback
-from ..errors import PointsError
+from ..embedding.inference import Model
+from ..errors import PointsError, ProgressCallback
 from ..scan.boxes import grown, intersection_over_union
 from ..structures.examples import BoxCase
 from ..structures.labelled_scans import patient_of

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from ..embedding.inference import Model, ProgressCallback
+from ..embedding.inference import Model
 from ..embedding.map import EmbeddingMap
-from ..errors import PointsError
+from ..errors import PointsError, ProgressCallback
 from ..relations.relate import relate
 from ..scan.geometry import transform_points
 from ..structures.label_names import find_structures

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 
 from ..anatomy.names import choose_names
-from ..embedding.inference import Model, ProgressCallback
+from ..embedding.inference import Model
 from ..embedding.map import EmbeddingMap
-from ..errors import PointsError
+from ..errors import PointsError, ProgressCallback
 from ..files import require_folder
 from ..scan.geometry import spacing_of, transform_points
 from ..scan.image_files import display_name, is_label_map

@@ -10,9 +10,8 @@ import numpy as np
 import SimpleITK as sitk
 import torch
 
-from ..embedding.inference import ProgressCallback
 from ..embedding.map import EmbeddingMap
-from ..errors import ShareCallback
+from ..errors import ProgressCallback, ShareCallback
 from ..scan.cropping import crop_voxels
 from ..scan.geometry import to_image, transform_points
 from ..scan.label_map import LabelMap

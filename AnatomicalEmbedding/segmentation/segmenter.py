@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from safetensors import safe_open
 
-from ..embedding.inference import Model, ProgressCallback
+from ..embedding.inference import Model
 from ..embedding.map import EmbeddingMap
 from ..embedding.tensor_files import (
     DAMAGED,
@@ -20,7 +20,14 @@ from ..embedding.tensor_files import (
     read_tensor_file,
     write_tensor_file,
 )
-from ..errors import AnatomicalEmbeddingError, CancelCallback, MapError, WeightsError, no_body_frame
+from ..errors import (
+    AnatomicalEmbeddingError,
+    CancelCallback,
+    MapError,
+    ProgressCallback,
+    WeightsError,
+    no_body_frame,
+)
 from ..files import parse_json, write_text
 from ..training.loop import Progress, TrainingLoop
 from .carrying import CARRIED, LabelSource, guess_share

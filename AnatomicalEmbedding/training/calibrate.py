@@ -11,9 +11,9 @@ from typing import Any, Self
 import numpy as np
 
 from ..embedding.calibration import OUTCOMES, Calibration, Forest
-from ..embedding.inference import Model, ProgressCallback
+from ..embedding.inference import Model
 from ..embedding.map import EmbeddingMap
-from ..errors import AnatomicalEmbeddingError, PointsError, VolumeError, require
+from ..errors import AnatomicalEmbeddingError, PointsError, ProgressCallback, VolumeError, require
 from ..files import require_folder
 from ..matching import EFFORTS
 from ..matching.confidence import EVIDENCE

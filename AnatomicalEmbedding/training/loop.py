@@ -23,7 +23,7 @@ from torch import nn
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from ..errors import AnatomicalEmbeddingError, CancelCallback, CancelledError
-from ..files import atomic_path
+from ..files import atomic_path, write_table
 
 CHECKPOINT = "checkpoint.pt"
 _CHECKPOINT_MINUTES = 5.0  # of work that a crash may lose; by hand
@@ -297,8 +297,7 @@ class StepLog:
         path = self._folder / "validation.csv"
         rows = _rows_until(path, step - 1)
         errors = (f"{error:.2f}" for error in errors_mm.values())
-        with path.open("w", newline="") as file:
-            csv.writer(file).writerows([("step", *errors_mm), *rows, (step, *errors)])
+        write_table(path, ("step", *errors_mm), [*rows, (step, *errors)])
 
 
 def _rows_until(path: Path, step: int) -> list[list[str]]:

@@ -15,9 +15,9 @@ import torch
 
 from ..anatomy.names import sums_of_parts, whole_name
 from ..embedding.grid_reading import smoothed
-from ..embedding.inference import Model, ProgressCallback
+from ..embedding.inference import Model
 from ..embedding.map import EmbeddingMap
-from ..errors import PointsError
+from ..errors import PointsError, ProgressCallback
 from ..files import require_folder
 from ..phantom import make_phantom
 from ..scan.geometry import mask_box, spacing_of, transform_points
