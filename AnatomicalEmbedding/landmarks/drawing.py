@@ -130,11 +130,12 @@ def write_drawing(path: Path, scan: str, drawing: Drawing, missing: Sequence[boo
     """
     points = drawing.points
     numbers = {label: n for n, label in enumerate(points.labels)}
-    single = set(numbers).difference(*(drawn.labels for drawn in drawing.markups))
+    in_markups = {label for drawn in drawing.markups for label in drawn.labels}
+    # several points may have one label
+    single = [n for n, label in enumerate(points.labels) if label not in in_markups]
     entries = []
     if single or not drawing.markups:
-        rows = sorted(numbers[label] for label in single)
-        selected, is_missing = _selected(points, missing, rows)
+        selected, is_missing = _selected(points, missing, single)
         entries.append(point_markup(selected, scan, is_missing))
     for drawn in drawing.markups:
         rows = [numbers[label] for label in drawn.labels]

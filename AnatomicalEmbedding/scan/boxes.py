@@ -118,7 +118,8 @@ def _box(entry: dict, path: Path) -> np.ndarray:
 
     Raises KeyError, TypeError or ValueError if a value is missing or wrong.
     """
-    centre, axes, sizes = box_of(entry, path)
+    # a box without orientation is upright
+    centre, axes, sizes = box_of({"orientation": np.eye(3)} | entry, path)
     half = np.abs(axes) @ sizes / 2
     if not np.isfinite([centre, half]).all():
         raise ValueError

@@ -123,8 +123,7 @@ def box_of(entry: dict[str, Any], path: Path) -> tuple[np.ndarray, np.ndarray, n
     """
     to_ras = frame_of(entry, path)[:3, :3]
     centre = np.array(entry["center"], np.float64).reshape(3)
-    orientation = entry.get("orientation", np.eye(3))
-    axes = np.array(orientation, np.float64).reshape(3, 3)
+    axes = np.array(entry["orientation"], np.float64).reshape(3, 3)
     sizes = np.array(entry["size"], np.float64).reshape(3)
     return to_ras @ centre, to_ras @ axes, sizes
 

@@ -145,6 +145,25 @@ def test_points_that_a_scan_does_not_show_are_missing_in_its_file(tmp_path):
     assert "box: centre" not in statuses
 
 
+def test_points_of_one_label_are_all_written(tmp_path):
+    path = tmp_path / "a.mrk.json"
+    write_drawing(path, "a", Drawing(PointList(("A", "B", "A"), np.eye(3)), ()), [False] * 3)
+    (entry,) = json.loads(path.read_text())["markups"]
+    assert [point["label"] for point in entry["controlPoints"]] == ["A", "B", "A"]
+
+
+@pytest.mark.parametrize("lacking", ["center", "orientation", "size"])
+def test_a_box_that_lacks_a_value_is_refused(tmp_path, lacking):
+    path = tmp_path / "a.mrk.json"
+    drawn = drawing()
+    write_drawing(path, "a", drawn, [False] * len(drawn.points))
+    document = json.loads(path.read_text())
+    del document["markups"][-1][lacking]
+    path.write_text(json.dumps(document))
+    with pytest.raises(PointsError, match="'box' has no centre, orientation or size"):
+        read_drawing([path], "a")
+
+
 def test_markups_are_named_by_their_file_or_node(tmp_path):
     drawn = drawing()
     write_drawing(tmp_path / "a.mrk.json", "a", drawn, [False] * len(drawn.points))
