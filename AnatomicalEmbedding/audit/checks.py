@@ -57,10 +57,11 @@ def check_labels(relations: Relations) -> list[AuditFinding]:
 def _check_names(relations: Relations) -> list[AuditFinding]:
     """Find labels that would fit better with another name, or far from their place. Each label gets one finding."""
     rows = relations.fit.rows
-    own = np.arange(len(rows)), rows
     # (label, structure): by place, and by place and volume
     place_costs, costs = relations.costs
-    better = costs[own][:, None] - costs  # by how much another name decreases the cost of a label
+    better = (
+        costs[np.arange(len(rows)), rows][:, None] - costs
+    )  # by how much another name decreases the cost of a label
     findings = _check_pairs(relations, better)
     # one label that would fit better with a name that no label has
     usual = relations.usual
@@ -75,7 +76,7 @@ def _check_names(relations: Relations) -> list[AuditFinding]:
         expected_ras = relations.expected_ras(name)
         if label.is_cut or expected_ras is None:
             continue
-        place_cost = place_costs[own][n]
+        place_cost = place_costs[n, rows[n]]
         if place_cost > _FAR_COST and costs[n, best] < _NEAR_COST:
             text = _place_text(label, usual.names[best])
             findings += judge("exchanged", better[n, best], _RENAMED, text, label)

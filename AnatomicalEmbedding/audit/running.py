@@ -237,9 +237,8 @@ def _missing_labels(record: Record, shares: Mapping[str, float]) -> list[dict[st
 
 def _shares_of_labels(records: Sequence[Record]) -> dict[str, float]:
     """Return name -> share of the scans that should show a structure that have its label; only if most have it."""
-    is_labelled: dict[str, list[bool]] = defaultdict(
-        list
-    )  # of each scan that should show the structure
+    # of each scan that should show the structure
+    is_labelled: dict[str, list[bool]] = defaultdict(list)
     for record in records:
         for name in record["expected"]:
             is_labelled[name].append(name in record["held"])

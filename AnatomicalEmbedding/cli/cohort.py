@@ -231,14 +231,10 @@ def _status(store: Store) -> dict[str, Any]:
         "store": str(store.folder),
         "total": sum(counts.values()),
         "counts": counts,
-        "bytes": _map_bytes(store),
+        "bytes": sum(size for _, size in manifest.map_files().values()),
         "model": manifest.about.get("model"),
         "scans": [_listed(row, facts.get(row.id)) for row in manifest.rows()],
     }
-
-
-def _map_bytes(store: Store) -> int:
-    return sum(size for _, size in store.manifest.map_files().values())
 
 
 def _print_status(store: Store, name: Path) -> None:
@@ -247,11 +243,11 @@ def _print_status(store: Store, name: Path) -> None:
 
     manifest = store.manifest
     say(f"{name}: {_in_words(manifest.counts())}")
-    count = len(manifest.map_files())
-    if count:
-        size_mb = _map_bytes(store) / 2**20
+    sizes = [size for _, size in manifest.map_files().values()]
+    if sizes:
+        size_mb = sum(sizes) / 2**20
         model = manifest.about["model"]
-        say(f"{count} maps, {size_mb:.1f} MB ({size_mb / count:.2f} MB each), {model}")
+        say(f"{len(sizes)} maps, {size_mb:.1f} MB ({size_mb / len(sizes):.2f} MB each), {model}")
     rows = [row for row in manifest.rows() if row.state not in (EMBEDDED, WAITING)]
     for row in rows[:_SHOWN_SCANS]:
         reason = row.reason if row.scan in row.reason else f"{row.scan}: {row.reason}"

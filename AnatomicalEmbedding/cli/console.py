@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..errors import AnatomicalEmbeddingError, PointsError, ProgressCallback
+from ..errors import AnatomicalEmbeddingError, CancelCallback, PointsError, ProgressCallback
 from ..files import aligned
 from ..matching import EFFORTS
 
@@ -209,7 +209,7 @@ def ending_signals() -> list[signal.Signals]:
     return [signal.SIGTERM] if blocked else [signal.SIGTERM, hang_up]
 
 
-def stop_on_signals() -> Callable[[], bool]:
+def stop_on_signals() -> CancelCallback:
     """Keep signals from ending the program, to save the run. Returns a function that returns True after a signal."""
     received = []
     try:

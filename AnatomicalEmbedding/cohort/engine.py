@@ -95,6 +95,7 @@ class _Run:
     def __post_init__(self) -> None:
         self.due.reverse()  # pop() removes the end
         self.total = len(self.due)
+        self.weights_hash = self.store.manifest.weights_hash
         self.counts = Counter[str]()
         self.rows: dict[Any, Row] = {}  # rows by the future of their task
         self.last_worker = time.monotonic()  # when a worker was seen
@@ -149,7 +150,7 @@ class _Run:
             str(self.store.folder),
             row,
             plan,
-            self.store.manifest.weights_hash,
+            self.weights_hash,
             pure=False,
             retries=0,
             priority=-row.id,

@@ -6,7 +6,7 @@ are then refined, that is, matched again with descriptors.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -15,7 +15,7 @@ import numpy as np
 from ..embedding.cache import MapCache
 from ..embedding.inference import volume_hash
 from ..embedding.map import EmbeddingMap
-from ..errors import AnatomicalEmbeddingError, MapError
+from ..errors import AnatomicalEmbeddingError, MapError, ShareCallback
 from ..matching.match import Matches, match_query
 from ..matching.query import Query
 from ..matching.status import ABSENT, MATCHED, UNCERTAIN, decide
@@ -54,8 +54,6 @@ _ABSENT_PROBABILITY = 0.01  # stated where no cell of the scan is near the place
 _INSIDE_SHARE = 0.3  # a point lies in the place if its value in the atlas exceeds this share of the largest value
 _FRAME_POINTS = 6  # points of a place in the atlas with which all scans are compared first
 _RANK = {MATCHED: 0, UNCERTAIN: 1, ABSENT: 2}
-
-Step = Callable[[float], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +108,7 @@ class Search:
         return replace(embedding, provenance=replace(embedding.provenance, scan=row.scan))
 
     def point(
-        self, query: Query, refined: int = _REFINED, step: Step = lambda share: None
+        self, query: Query, refined: int = _REFINED, step: ShareCallback = lambda share: None
     ) -> list[Found]:
         """Search every scan for the point of a query. Scans with the highest probability come first.
 
@@ -176,7 +174,9 @@ class Search:
                 answers[number] = _of_match(row, relation.points(point_ras[None]))
         return sorted(answers, key=_order)
 
-    def _match(self, query: Query, hits: Sequence[Hit], effort: str, step: Step) -> list[Found]:
+    def _match(
+        self, query: Query, hits: Sequence[Hit], effort: str, step: ShareCallback
+    ) -> list[Found]:
         """Match the point of `query` in the scans of `hits`, in batches, so that few maps are in memory at a time."""
         answers = []
         for start in range(0, len(hits), _BATCH_SCANS):
@@ -194,7 +194,7 @@ class Search:
         )
 
     def box(
-        self, example: Example, refined: int = _REFINED, step: Step = lambda share: None
+        self, example: Example, refined: int = _REFINED, step: ShareCallback = lambda share: None
     ) -> list[Found]:
         """Search every scan for the box of an example. Scans with the highest probability come first.
 
@@ -216,7 +216,7 @@ class Search:
         return sorted(answers, key=_order)
 
     def words(
-        self, mention: Mention, refined: int = _REFINED, step: Step = lambda share: None
+        self, mention: Mention, refined: int = _REFINED, step: ShareCallback = lambda share: None
     ) -> list[Found]:
         """Search every scan for a place in words. The scans that most probably show the place come first.
 

@@ -22,7 +22,7 @@ from ..errors import (
     stoppable,
 )
 from ..resources import weights_file
-from ..scan.geometry import transform_points
+from ..scan.geometry import grid_matrix, transform_points
 from ..scan.volume import Film, Volume, check_any, check_ct, check_voxels
 from .body import no_patient
 from .cache import MapCache
@@ -41,7 +41,7 @@ from .organ_boxes import organ_boxes
 from .orientation import doubtful_axes, find_faults, orientation_of, turn_over
 from .spine_reading import read_spine
 from .straightening import straightened
-from .working_grid import axis_matrix, grey_values_of, grid_matrix
+from .working_grid import axis_matrix, grey_values_of
 
 _BODY_SHARE = 0.3  # least share of body voxels in a body cell
 _CPU = torch.device("cpu")

@@ -175,9 +175,8 @@ class Comparison:
         """Return the gradient (3, k, j, i) and Gauss-Newton matrix (6, k, j, i) of the image difference at each point.
         The matrix is symmetric; its 6 entries are in the order of _PAIRS."""
         channels = len(self.fixed.values)
-        places = self.start + displacement
-        inside = self.moving_lattice.contains(places)
-        positions = self.moving_lattice.sample_positions(places)
+        positions = self.moving_lattice.sample_positions(self.start + displacement)
+        inside = (positions.abs() < 1).all(-1)  # -1 and 1 are the outer edges
         samples = F.grid_sample(
             self.moving, positions[None], align_corners=False, padding_mode="border"
         )[0]

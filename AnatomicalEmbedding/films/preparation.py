@@ -18,12 +18,11 @@ import torch
 from ..embedding.coverage import apply_affine, robust_affine
 from ..embedding.inference import Model, load_model
 from ..embedding.map import EmbeddingMap
-from ..embedding.working_grid import grid_matrix
 from ..errors import AnatomicalEmbeddingError
 from ..files import write_table
 from ..phantom import make_phantom
 from ..registration.register import register
-from ..scan.geometry import transform_points
+from ..scan.geometry import grid_matrix, transform_points
 from ..scan.sources import find_scans
 from ..scan.volume import Volume
 from ..training.crops import body_coordinates

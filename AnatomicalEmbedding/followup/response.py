@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ..anatomy.codes import code_of
-from .lesions import NOT_VISIBLE, Lesion
+from .lesions import Lesion
 from .record import FollowUp
 from .timeline import Measured, News, Timeline, diameter_mm, is_normal, sentences, timeline_of
 
@@ -188,8 +188,7 @@ def _others_left(timeline: Timeline, number: int) -> Iterator[tuple[str, str]]:
     for lesion_id in dict.fromkeys(visible_ids):
         lesion = record.lesion(lesion_id)
         finding = lesion.findings.get(key)
-        is_gone = finding is not None and finding.state == NOT_VISIBLE
-        if is_gone or lesion_id in in_sum or is_normal(lesion, diameter_mm(lesion, finding)):
+        if lesion_id in in_sum or is_normal(lesion, diameter_mm(lesion, finding)):
             continue
         yield (
             lesion_id,

@@ -38,9 +38,8 @@ def status_of(record: FollowUp, lesion_id: str, study: str) -> str:
         return DISAPPEARED if was_visible and not is_visible else NOT_VISIBLE
     news = timeline.news(number)
     if number == timeline.start:
-        for (
-            visit
-        ) in timeline.clean:  # before the start, a person looked at the place and saw no lesion
+        # before the start, a person looked at the place and saw no lesion
+        for visit in timeline.clean:
             if visit.key in lesion.findings and lesion.findings[visit.key].state == NOT_VISIBLE:
                 return NEW
     baseline = timeline.start if timeline.baseline is None else timeline.baseline

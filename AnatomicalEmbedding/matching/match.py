@@ -295,15 +295,20 @@ def _levels(
         is_doubtful &= score < SAME_TISSUE
     if not is_doubtful.any():
         return no_levels
-    levels, candidates = [], []  # of the answers in each target
     points_of_target = np.split(points_ras, len(targets))
-    coordinates_of_target = np.split(coordinates, len(targets))
-    for target, points, body in zip(targets, points_of_target, coordinates_of_target, strict=True):
-        levels.append(read_levels(target.spine, spine_ends(target), points))
-        candidates.append(read_candidates(target.spine, points, body))
     if query.levels is not None:
+        levels = [
+            read_levels(target.spine, spine_ends(target), points)
+            for target, points in zip(targets, points_of_target, strict=True)
+        ]
         template_levels = PointLevels.join([query.levels] * len(targets))
         is_doubtful &= ~template_levels.agree(PointLevels.join(levels))
+        if not is_doubtful.any():
+            return no_levels
+    candidates = []
+    coordinates_of_target = np.split(coordinates, len(targets))
+    for target, points, body in zip(targets, points_of_target, coordinates_of_target, strict=True):
+        candidates.append(read_candidates(target.spine, points, body))
     return np.where(is_doubtful, np.concatenate(candidates), no_levels)
 
 

@@ -30,9 +30,8 @@ _BLADDER_NECK = (0.0, 42.0, -20.0)
 # least and largest width of the bladder near its neck, relative to the canonical body
 _FILLING = (0.65, 2.0)
 _FILLED_MM = 110.0  # reach of the filling, from the neck of the bladder
-_SOFTNESS = (
-    0.05  # of `FatLayer`: width of the smooth transition at the muscle wall, in units of the radius
-)
+# of `FatLayer`: width of the smooth transition at the muscle wall, in units of the radius
+_SOFTNESS = 0.05
 
 
 @dataclass(frozen=True)

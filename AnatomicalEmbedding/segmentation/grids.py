@@ -16,9 +16,9 @@ import torch.nn.functional as F
 from ..embedding.coverage import apply_affine, body_points, robust_affine
 from ..embedding.grid_reading import read_linear, sample_positions
 from ..embedding.map import EmbeddingMap
-from ..embedding.working_grid import grid_matrix, resample
+from ..embedding.working_grid import resample
 from ..scan.cropping import crop_voxels
-from ..scan.geometry import AIR_HU, mask_box, slices_between, transform_points
+from ..scan.geometry import AIR_HU, grid_matrix, mask_box, slices_between, transform_points
 from ..scan.volume import Volume
 
 MARGIN_MM = 28.0  # margin around a structure's body coordinates; 99 % of the errors of body coordinates are smaller

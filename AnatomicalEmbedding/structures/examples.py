@@ -148,10 +148,11 @@ def _labelled_structures(
         return {}
     for name, reason in case.left_out.items():
         report(f"{scan.name}: {name} cannot be an example: {reason}")
-    if not case.structures:
-        return {}
-    structures = _whole_structures(case.label_map)
-    return {name: (whole.box_ras, whole.extremes_ras) for name, whole in structures.items()}
+    return {
+        name: (whole.box_ras, whole.extremes_ras)
+        for labelled in labelled_boxes([case])
+        for name, whole in labelled.structures.items()
+    }
 
 
 def _drawn_boxes(scan: Path) -> dict[str, np.ndarray]:

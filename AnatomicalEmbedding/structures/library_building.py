@@ -80,4 +80,5 @@ def _independent_scans(target: BoxCase, cases: Mapping[str, BoxCase]) -> set[str
     sources = {source_of(scan) for scan in cases if not scan.startswith(SYNTHETIC)}
     if len(sources) < 2 or target.id.startswith(SYNTHETIC):
         return {scan for scan, case in cases.items() if case.patient != target.patient}
-    return {scan for scan in cases if source_of(scan) != source_of(target.id)}
+    source = source_of(target.id)
+    return {scan for scan in cases if source_of(scan) != source}

@@ -12,7 +12,7 @@ from itertools import product
 
 import numpy as np
 
-from ..embedding.map import EmbeddingMap, as_points
+from ..embedding.map import EmbeddingMap
 from ..embedding.spine_reading import spine_ends
 from ..errors import PointsError
 from ..matching.match import Matches, match_query
@@ -20,6 +20,7 @@ from ..matching.query import Query, join_queries, read_query
 from ..matching.status import ABSENT, NEAR_ERRORS, decide_box
 from ..scan.boxes import SIDES
 from ..scan.geometry import bounds_of, transform_points
+from ..scan.points import as_points
 from ..spine.levels import level_sentence
 from ..spine.structures import doubtful_levels, level_of
 from .organ_evidence import NearOrgan, near_organs, sides_by_organ

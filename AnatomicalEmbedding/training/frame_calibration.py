@@ -16,11 +16,11 @@ from ..embedding.frames.alignment import Alignment, align
 from ..embedding.frames.grey_image import GreyImage, read_grey
 from ..embedding.inference import Model
 from ..embedding.map import EmbeddingMap, Provenance
-from ..embedding.working_grid import grid_matrix
 from ..errors import ProgressCallback, VolumeError
 from ..fields.spline import Lattice, SplineField
 from ..matching.slack import read_window, slack
 from ..scan.cropping import crop_voxels
+from ..scan.geometry import grid_matrix
 from ..scan.volume import Volume
 from .calibrate import BENT, REGISTERED, learn
 from .frame_building import FOLDS, FrameBuild, without

@@ -28,6 +28,7 @@ from ..structures.label_names import reason_left_out
 from ..training import label_images
 from ..training.label_frames import place
 from .atlas import SHAPE, STEP_MM, Atlas, Occupancy, frame_index
+from .grid_weights import as_cell
 from .tokens import word_set
 
 PHANTOM_SEED = 73_000  # seed of the first synthetic patient for atlases
@@ -332,9 +333,9 @@ def _occupancy(counts: list[_Counted]) -> Occupancy | None:
     if not share.any():
         return None
     box = mask_box(share > 0)
-    k, j, i = low + [part.start for part in box]
+    first_kji = low + [part.start for part in box]
     stored = np.rint(np.clip(share[box], 0, 1) * 255).astype(np.uint8)
-    return Occupancy((int(i), int(j), int(k)), stored, len(real))
+    return Occupancy(as_cell(first_kji[::-1]), stored, len(real))
 
 
 def _share(counts: list[_Counted], low: np.ndarray, size: np.ndarray) -> np.ndarray:

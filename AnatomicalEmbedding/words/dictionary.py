@@ -133,9 +133,8 @@ def _added_words(longer: list[frozenset[str]], shorter: list[frozenset[str]]) ->
     """Return the words of which one alone turns one of the shorter phrases into one of the longer phrases."""
     words: set[str] = set()
     for long_phrase, short_phrase in product(longer, shorter):
-        rest = long_phrase - short_phrase
-        if short_phrase < long_phrase and len(rest) == 1:
-            words |= rest
+        if len(long_phrase) == len(short_phrase) + 1 and short_phrase < long_phrase:
+            words |= long_phrase - short_phrase
     return words
 
 

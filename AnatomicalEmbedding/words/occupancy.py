@@ -17,6 +17,7 @@ import torch
 from ..anatomy.names import VERTEBRAE
 from ..embedding.grid_reading import read_linear
 from ..embedding.map import EmbeddingMap
+from ..scan.geometry import slices_between
 from ..spine.vertebrae import Spine
 from .atlas import LOW_MM, STEP_MM, Occupancy
 from .grid_weights import Field, Grid
@@ -151,7 +152,7 @@ def weighed(
     size = np.array(embedding.local.shape[:0:-1])
     start = np.clip(np.floor(low).astype(int), 0, size - 1)
     stop = np.clip(np.ceil(high).astype(int) + 1, start + 1, size)
-    i, j, k = (slice(a, b) for a, b in zip(start, stop, strict=True))
+    k, j, i = slices_between(start, stop)
     ratio = _descriptor_ratio(embedding.local[:, k, j, i].float(), discriminant)
     cells = low - start + np.argwhere(possible)[:, ::-1] * step  # (n, 3), in indices of `ratio`
     log_ratio = read_linear(ratio[None, None], torch.from_numpy(cells).float()[None])
@@ -201,7 +202,7 @@ def sharpened(grid: Grid, share: Field, tissue: str, alike: Field | None) -> Fie
         """
         outside = np.bincount(bins, 1 - inside, len(_WIDTHS))
         outside = outside / outside.sum() / _WIDTHS + 1e-6
-        density = _density(hu, inside, tissue) if usual is None else usual
+        density = _density(hu, bins, inside, tissue) if usual is None else usual
         ratio = (density * (likely + 0.01) + 1e-6) / outside
         return np.clip(np.log(ratio), -2 * _LOG_LIMIT, _LOG_LIMIT)
 
@@ -213,11 +214,17 @@ def sharpened(grid: Grid, share: Field, tissue: str, alike: Field | None) -> Fie
     return share.with_values(values)
 
 
-def _density(hu: np.ndarray, inside: np.ndarray, tissue: str) -> np.ndarray:
-    """Return the density of a structure's CT numbers in each HU bin. inside: (n,) chances of cells with `hu` (n,)."""
+def _density(hu: np.ndarray, bins: np.ndarray, inside: np.ndarray, tissue: str) -> np.ndarray:
+    """Return the density of a structure's CT numbers in each HU bin.
+
+    Args:
+        hu, bins: (n,) CT numbers of the cells, and the bins in which they lie.
+        inside: (n,) chances of the cells to belong to the structure.
+        tissue: the tissue of the structure.
+    """
     if tissue in _UNIFORM:
         return _one_tissue(hu, inside**2)  # squared: cells with a high chance count most
-    counts = np.bincount(_bins_of(hu), inside, len(_WIDTHS))
+    counts = np.bincount(bins, inside, len(_WIDTHS))
     padded = np.pad(counts / max(counts.sum(), 1e-6), 1, mode="edge")
     return (0.25 * padded[:-2] + 0.5 * padded[1:-1] + 0.25 * padded[2:]) / _WIDTHS
 

@@ -8,11 +8,12 @@ from functools import cached_property
 import numpy as np
 
 from ..anatomy.terms import load_terms
-from ..embedding.map import EmbeddingMap, as_points
+from ..embedding.map import EmbeddingMap
 from ..embedding.spine_reading import spine_ends
 from ..errors import PointsError
 from ..matching.status import CERTAIN_PLACE, OUTSIDE, PARTLY, UNCERTAIN, decide_place
-from ..scan.points import PointList
+from ..scan.geometry import slices_between
+from ..scan.points import PointList, as_points
 from ..scan.volume import Volume
 from ..spine.levels import level_sentence
 from ..spine.structures import doubtful_levels, spine_place
@@ -376,7 +377,7 @@ class PlaceFinder:
         # i, j, k of the first half cell within 4 mm, and after the last
         low = np.clip(np.ceil((point - _CELL_MM - first_ras) / step).astype(int), 0, None)
         high = np.clip(np.floor((point + _CELL_MM - first_ras) / step).astype(int) + 1, 0, None)
-        i, j, k = (slice(a, b) for a, b in zip(low, high, strict=True))
+        k, j, i = slices_between(low, high)
         hu = self.grid.fine_hu[k, j, i]
         if not hu.size:  # the point lies beyond the grid
             return point

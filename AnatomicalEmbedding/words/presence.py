@@ -67,6 +67,7 @@ class Presence:
         ras, body = body_points(embedding)
         affine, _ = robust_affine(ras, body)
         self._embedding = embedding
+        self._bounds = bounds_of(embedding.scan_to_ras, embedding.scan_shape)
         self._body_to_ras = np.linalg.pinv(affine[:3])  # (3, 3), of offsets (n, 3) in mm
         self._ras, self._body = _blocks(embedding, ras, body)
         self._middle = self._body.mean(axis=0)
@@ -103,7 +104,7 @@ class Presence:
         outside = weight * ~inside
         if outside.sum() <= 0:
             return 1.0, ""
-        low, high = bounds_of(self._embedding.scan_to_ras, self._embedding.scan_shape)
+        low, high = self._bounds
         # (n, 6) mm, in the order of _DIRECTIONS: how far each point lies beyond this side; negative inside
         beyond = np.stack([low - points_ras, points_ras - high], axis=2).reshape(-1, 6)
         side = (outside[:, None] * np.maximum(beyond, 0)).sum(axis=0).argmax()

@@ -226,18 +226,19 @@ def _bone_of_ribs(grid: Grid, usual: _Usual, spine: Spine) -> _Bone:
     k, j, i = np.nonzero(grid.tissue & (grid.hu > _BONE_HU))
     index = np.stack([i, j, k], axis=1)
     body = grid.body[:, k, j, i].T.astype(np.float64)
+    frame_cell, is_near = frame_index(body)
+    is_near[is_near] = usual.nearby[tuple(frame_cell[is_near].T[::-1])]
+    index = index[is_near]
+    body = body[is_near]
+    among = usual.places[tuple(frame_cell[is_near].T[::-1])]
     place = grid.origin + grid.step * index
     right, front = spine.middle_at(place[:, 2])
     aside = np.abs(place[:, 0] - right)
     ahead = place[:, 1] - front
     begins = (aside > _BEGIN_MM[0]) & (aside < _BEGIN_MM[1]) & (ahead < _BEGIN_AHEAD_MM)
-    frame_cell, is_near = frame_index(body)
-    is_near[is_near] = usual.nearby[tuple(frame_cell[is_near].T[::-1])]
-    is_near &= (aside > _VERTEBRA_MM[0]) | (ahead > _VERTEBRA_MM[1])
-    among = np.zeros(len(index), bool)
-    among[is_near] = usual.places[tuple(frame_cell[is_near].T[::-1])]
+    is_beside = (aside > _VERTEBRA_MM[0]) | (ahead > _VERTEBRA_MM[1])
     side = (place[:, 0] > right).astype(int)
-    return _Bone(index, body, place[:, 2], side, begins, among).select(is_near)
+    return _Bone(index, body, place[:, 2], side, begins, among).select(is_beside)
 
 
 def _numbers_of_half(bone: _Bone, heights: np.ndarray, spine: Spine, shape: Cell) -> np.ndarray:

@@ -42,11 +42,9 @@ def write_parts(folder: Path, count: int) -> list[Path]:
     return paths
 
 
-def embed_waiting(
-    store: Store, weights: str | Path, memory_bytes: int = 0, descriptors: bool = True
-) -> None:
+def embed_waiting(store: Store, weights: str | Path, memory_bytes: int = 0) -> None:
     """What a run does, in this process."""
-    plan = Plan(str(weights), "cpu", memory_bytes=memory_bytes, descriptors=descriptors)
+    plan = Plan(str(weights), "cpu", memory_bytes=memory_bytes)
     plan = choose_weights(store, plan)
     for row in map(store.manifest.row, store.manifest.due()):
         found = embed_scan(str(store.folder), row, plan, store.manifest.weights_hash)

@@ -19,12 +19,10 @@ def waves(place: np.ndarray, length_mm: float, seed: int) -> np.ndarray:
     return np.concatenate([np.cos(phase), np.sin(phase)], axis=1) / np.sqrt(CHANNELS / 2)
 
 
-def described(
-    coordinate_of=lambda p: p, moved=(0.0, 0.0, 0.0), period_mm=None, **options
-) -> EmbeddingMap:
-    """A map with descriptors of the place `p - moved`, repeated every `period_mm` along S where given."""
+def described(coordinate_of=lambda p: p, moved=(0.0, 0.0, 0.0), **options) -> EmbeddingMap:
+    """A map with descriptors of the place `p - moved`."""
     made = analytic_map(lambda p: coordinate_of(p - np.array(moved)), **options)
-    return replace(made, local=waves_of(made, moved, 2, LENGTH_MM, 0, period_mm).half())
+    return replace(made, local=waves_of(made, moved, 2, LENGTH_MM, 0).half())
 
 
 def waves_of(
@@ -33,7 +31,6 @@ def waves_of(
     per_cell: float = 0.5,
     length_mm: float = 60.0,
     seed: int = 1,
-    period_mm=None,
 ) -> torch.Tensor:
     """Descriptors of the places of a map's cells, less `moved`: (96, k, j, i), `per_cell` of them along an axis."""
     shape = tuple(
@@ -42,10 +39,6 @@ def waves_of(
     k, j, i = np.indices(shape)
     cells = (np.stack([i, j, k], -1).reshape(-1, 3) + 0.5) / per_cell - 0.5
     place = cells * made.cell_mm + made.cell_to_ras[:3, 3] - np.array(moved)
-    if period_mm is not None:
-        angle = place[:, 2] * 2 * np.pi / period_mm
-        ring = np.stack([np.cos(angle), np.sin(angle)], axis=1) * period_mm / (2 * np.pi)
-        place = np.concatenate([place[:, :2], ring], axis=1)
     values = waves(place, length_mm, seed)
     return torch.from_numpy(values.T.reshape(CHANNELS, *shape)).float()
 

@@ -11,7 +11,6 @@ from training_scans import BODY_MARGIN, SHAPE, SPACING_MM, frame, linear_scan, s
 from AnatomicalEmbedding.training.crops import cell_positions, cut_crop, draw_geometry
 from AnatomicalEmbedding.training.recipes import AugmentationSpec
 
-PLAIN = AugmentationSpec()
 AFFINE = AugmentationSpec(spacing_scale=[0.7, 1.4], axis_scale=[0.9, 1.1], rotation_rad=0.2)
 WARPED = replace(AFFINE, elastic_mm=4.0, elastic_probability=1.0)
 SIZE = (24, 20, 16)  # i, j, k

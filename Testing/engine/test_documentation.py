@@ -1,4 +1,4 @@
-"""Test that commands, options, imports, files, figures and objects named in README, docs and docstrings exist."""
+"""Test that commands, options, imports, files and figures named in README and docs exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test embedding: the coordinate of each cell, progress, cancelling, the cache, memory and devices."""
+"""Test embedding: the coordinate of each cell, cancelling, the cache and devices."""
 
 from dataclasses import replace
 from pathlib import Path

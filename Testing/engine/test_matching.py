@@ -16,7 +16,6 @@ from AnatomicalEmbedding.matching.match import match, match_all
 from AnatomicalEmbedding.matching.target_batch import TargetRows
 from AnatomicalEmbedding.scan.geometry import transform_points
 
-SHAPE = (16, 20, 24)
 LOW = np.array((-90.0, -75.0, 300.0))
 HIGH = LOW + np.array((24 * 8.0, 20 * 8.0, 16 * 12.0))
 MIDDLE = (LOW + HIGH) / 2

@@ -1,4 +1,4 @@
-"""Test training: it learns, resumes exactly, averages weights, and refuses folders of other runs."""
+"""Test training: it learns, resumes exactly, and refuses folders of other runs."""
 
 import subprocess
 import sys

@@ -171,9 +171,6 @@ def test_the_default_weights_are_the_preferred_ones_that_are_installed(
     assert default_weights() == chosen
 
 
-# -- the plan
-
-
 # -- a whole build
 
 

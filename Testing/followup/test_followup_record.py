@@ -11,13 +11,10 @@ from AnatomicalEmbedding.followup.lesions import (
     MARKED,
     NOT_VISIBLE,
     PROPOSED,
-    Guess,
 )
 from AnatomicalEmbedding.followup.record import FollowUp
 
-GUESS = Guess("matched", "a", 4.0, 0.9)
 AXIS = ((0.0, 0.0, 0.0), (10.0, 0.0, 0.0))
-SHORT = ((0.0, -3.0, 0.0), (0.0, 3.0, 0.0))
 
 
 @given(records(), steps)

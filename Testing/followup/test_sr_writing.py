@@ -137,6 +137,3 @@ def test_images_of_other_studies_are_refused(record, series, tmp_path, named, sa
     record = record.with_studies([replace(PRIOR, **named), CURRENT])
     with pytest.raises(AnatomicalEmbeddingError, match=said):
         write_sr(record, "prior", files, tmp_path / "report.dcm")
-
-
-# -- codes -------------------------------------------------------------------------------------------------------------

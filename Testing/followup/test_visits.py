@@ -76,6 +76,3 @@ def test_visits_go_by_date_or_by_the_study_in_dicom() -> None:
         Study("c", "C", SPRING, "1.2"),
     )
     assert len(timeline_of(patient((30,), studies=bridged)).scans) == 1
-
-
-# -- where it is shown

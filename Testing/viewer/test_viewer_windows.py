@@ -1,4 +1,4 @@
-"""Test two browser windows of one session, and a browser that is closed during an upload."""
+"""Test a browser that is closed during an upload."""
 
 import socket
 import struct

@@ -12,11 +12,10 @@ import torch.nn.functional as F
 
 from ...errors import ProgressCallback, ShareCallback, VolumeError
 from ...fields.spline import Lattice
-from ...scan.geometry import transform_points
+from ...scan.geometry import grid_matrix, transform_points
 from ...scan.volume import Volume
 from ..map import EmbeddingMap, Provenance
 from ..tensor_files import from_json
-from ..working_grid import grid_matrix
 from .alignment import Alignment, align, local_likeness
 from .grey_image import MODALITIES, GreyImage, read_grey
 

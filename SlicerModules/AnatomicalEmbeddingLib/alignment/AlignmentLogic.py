@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from AnatomicalEmbedding.errors import CancelledError
+from AnatomicalEmbedding.errors import stoppable
 from AnatomicalEmbedding.registration import AFFINE, DEFORMABLE
 
 from ..shared import Views
@@ -69,12 +69,7 @@ class AlignmentLogic(SceneJob):
 
         def register(progress, cancelled):
             """Return the registration, sentences about it, and the resampled scan or None."""
-
-            def step(share: float, title: str) -> None:
-                if cancelled():
-                    raise CancelledError("The alignment was cancelled.")
-                progress(share, title)
-
+            step = stoppable(progress, cancelled, "The alignment was cancelled.")
             start = time.perf_counter()
             step(0.0, "reading the scans")
             fixed, moving = (copy.volume() for copy in copies)

@@ -126,7 +126,7 @@ class BoxLogic(SceneJob):
                 example.read()
         except PointsError as error:
             return str(error)
-        return self.store.engine.problem()
+        return self.store.engine.problem() or ""
 
     def _search(
         self,

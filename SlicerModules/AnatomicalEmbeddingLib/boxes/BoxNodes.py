@@ -17,7 +17,6 @@ import numpy as np
 import slicer.util
 from slicer.util import NodeModify
 
-from AnatomicalEmbedding.anatomy.names import canonical_name
 from AnatomicalEmbedding.scan.geometry import transform_points
 
 from ..shared import SceneNodes, Views
@@ -209,7 +208,7 @@ def boxesByVolume(scene) -> dict[str, dict[str, BoxNode]]:
         if structure and volume is not None and isDrawn(node):
             volumeBoxes = boxes.setdefault(volume.GetID(), {})
             # the first ROI of a structure stays: a later ROI of the same structure is a copy that the user made
-            volumeBoxes.setdefault(canonical_name(structure), BoxNode(node))
+            volumeBoxes.setdefault(structure, BoxNode(node))
     return boxes
 
 

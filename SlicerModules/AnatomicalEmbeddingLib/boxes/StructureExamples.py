@@ -91,8 +91,8 @@ class StructureExamples(Listener):
     def all(self) -> list[MarkedExample]:
         """Return all examples whose volume and segment exist, sorted by structure, then in the order of the scene."""
         examples = []
-        boxes, segmentations = (nodesOf(self.scene, className) for className in _KINDS)
-        for node in (*boxes, *segmentations):
+        nodes = [node for className in _KINDS for node in nodesOf(self.scene, className)]
+        for node in nodes:
             volumeNode = node.GetNodeReference(VOLUME_ROLE)
             for segmentId, structure in _namesOn(node).items():
                 example = MarkedExample(structure, node, volumeNode, segmentId)

@@ -155,6 +155,8 @@ class AnswerLists:
 
         Answers in the targets `keptFor` stay too, because the caller overwrites them at once. pointId: "" for no point.
         """
+        if not pointId:
+            return
         for answerList in self.lists.values():
             answers = answerList.answers
             if pointId not in answers:

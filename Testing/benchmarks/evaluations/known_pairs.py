@@ -63,8 +63,8 @@ class KnownPair:
         return kinds
 
 
-def make_pair(volume: Volume, seed: int, lesions: bool = True) -> KnownPair:
-    """Make a later copy of a scan. lesions: False for a copy without lesions and fluid."""
+def make_pair(volume: Volume, seed: int) -> KnownPair:
+    """Make a later copy of a scan."""
     rng = np.random.default_rng([seed, 19])
     grid, body = patient_on_grid(volume, (_GRID_MM,) * 3, 1, 1)
     hu = grid.hu.numpy()
@@ -75,11 +75,11 @@ def make_pair(volume: Volume, seed: int, lesions: bool = True) -> KnownPair:
     transform = _tabulated(
         [*_turned_and_bent(volume, rng), _breathing(frame, body, lungs, breath, rng)], volume
     )
-    balls = _balls(spots, grid.grid_to_ras, rng) if lesions else ()
+    balls = _balls(spots, grid.grid_to_ras, rng)
     original = volume.to_sitk()
     later = _other_look(volume, lungs, frame, transform, breath, rng)
     fluid = None
-    if lesions and lungs.sum() * _GRID_MM**3 > 4e5 and rng.random() < 0.4:
+    if lungs.sum() * _GRID_MM**3 > 4e5 and rng.random() < 0.4:
         later, fluid = _with_fluid(later, frame, lungs, transform, rng)
     for ball in balls:
         value = float(rng.uniform(-10, 130))

@@ -73,9 +73,6 @@ def test_boxes_are_exact_under_a_parent_transform(bench, volume):
         np.testing.assert_allclose(roi_corners_world(other.node), world, atol=1e-4)
 
 
-# -- views
-
-
 # -- again
 
 

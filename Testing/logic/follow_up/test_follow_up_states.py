@@ -1,4 +1,4 @@
-"""Test events in an unusual order: undo, deleted studies, Slicer's own tools, places that arrive during a drag."""
+"""Test events in an unusual order: deleted studies, places that arrive during a drag."""
 
 from AnatomicalEmbedding.followup.record import FollowUp
 
@@ -22,9 +22,6 @@ def test_a_proposal_in_a_study_that_is_gone_is_nothing_to_look_at(bench, pair):
     actions.choose("L2", current)
     assert actions.whyNot(NEXT) == "There is no proposal left to review."
     assert "still to review" not in nextStep(bench.logic)
-
-
-# -- Slicer's own tools
 
 
 # -- while the mouse has a point

@@ -62,6 +62,3 @@ def test_another_folder_and_limit_are_remembered(kit, open_panel, settings, sess
     assert session.store.engine.choice == choice
     panel.ui.cacheLimitSpinBox.value = 0
     assert settings.choice().cacheFolder is None
-
-
-# -- several panels

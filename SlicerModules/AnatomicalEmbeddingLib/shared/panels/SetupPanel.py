@@ -89,11 +89,12 @@ class SetupPanel(Listener):
             installed = _("Installed: {version}").format(version=installedVersion("torch"))
             text = coloured(installed, GOOD)
         ui.torchStatus.text = text
-        version = installedVersion("safetensors")
-        text = coloured(_("Installed: safetensors {version}").format(version=version), GOOD)
         names = ", ".join(name for name in missing if name != "torch")
         if names:
             text = coloured(_("Not installed: {names}").format(names=names), BAD)
+        else:
+            version = installedVersion("safetensors")
+            text = coloured(_("Installed: safetensors {version}").format(version=version), GOOD)
         ui.packagesStatus.text = text
         ui.installButton.enabled = bool(missing)
         folder = value(WHEEL_FOLDER, "")
