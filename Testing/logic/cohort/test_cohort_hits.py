@@ -117,7 +117,7 @@ def test_bad_tables_are_refused_by_name(tmp_path, content):
 
 def test_a_table_that_the_command_wrote_is_read(tmp_path):
     from AnatomicalEmbedding.cli.cohort import COLUMNS
-    from AnatomicalEmbedding.cli.console import write_table
+    from AnatomicalEmbedding.files import write_table
 
     rows = [
         ["a, b.nii", "matched", 0.9, 3.2, 1.5, -2.0, 3.0],
