@@ -5,7 +5,7 @@ import json
 from collections import Counter
 
 from ..files import write_table, write_text
-from . import console
+from . import arguments, console
 
 COLUMNS = ("scan", "label", "problem", "score", "detail")
 _MOST_CARDS = 400  # more findings are listed in audit.csv only
@@ -22,15 +22,15 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "could not be audited. If an audit was stopped, the same command continues it.",
     )
     layouts = "folder: nnU-Net, TotalSegmentator, NAME.seg.nii.gz with NAME.labels.json, or DICOM SEG or RTSTRUCT"
-    console.add_path(parser, "dataset", "DATASET", layouts)
-    share = console.number(float, lambda value: 0 < value <= 1, "a number above 0, at most 1")
+    arguments.add_path(parser, "dataset", "DATASET", layouts)
+    share = arguments.number(float, lambda value: 0 < value <= 1, "a number above 0, at most 1")
     help_text = "least score of an error (default: 0.5)"
     parser.add_argument("--limit", type=share, default=0.5, metavar="SCORE", help=help_text)
     parser.add_argument(
         "--labels-only", action="store_true", help="do not read the scans; much faster, finds less"
     )
-    console.complete(parser, run, "output", "report", model=False)
-    console.add_workers(parser.add_argument_group("workers"), 1)
+    arguments.complete(parser, run, "output", "report", model=False)
+    arguments.add_workers(parser.add_argument_group("workers"), 1)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -4,7 +4,8 @@ import argparse
 from pathlib import Path
 
 from ..errors import AnatomicalEmbeddingError
-from .console import add_count, add_path, complete, open_model, progress_bar, say
+from .arguments import add_count, add_path, complete
+from .console import open_model, progress_bar, say
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:

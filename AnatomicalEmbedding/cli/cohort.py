@@ -14,12 +14,25 @@ import numpy as np
 from ..errors import AnatomicalEmbeddingError
 from ..files import write_table
 from ..scan.points import parse_point
-from . import console
-from .console import print_json, progress_lines, say, warn
+from . import arguments
+from .console import (
+    as_files,
+    as_records,
+    cell,
+    check_folder,
+    coordinates,
+    make_folder,
+    print_json,
+    progress_bar,
+    progress_lines,
+    say,
+    say_written,
+    warn,
+)
 from .locate import BOX_COLUMNS, box_row, open_finder
 
 if TYPE_CHECKING:
-    from ..cohort.search import Found, Search
+    from ..cohort.search import CohortAnswer, Search
     from ..cohort.store import Store
     from ..embedding.inference import Model
     from ..embedding.map import EmbeddingMap
@@ -74,7 +87,7 @@ def _add_run(steps: argparse._SubParsersAction) -> None:
         action="store_true",
         help="maps without descriptors: 0.1 MB each, less exact answers",
     )
-    console.add_workers(steps.choices["run"], 0)
+    arguments.add_workers(steps.choices["run"], 0)
 
 
 def _add_others(steps: argparse._SubParsersAction) -> None:
@@ -117,7 +130,7 @@ def _add_results(steps: argparse._SubParsersAction) -> None:
         add("--point", metavar="R,A,S", help="the place in the example scan, RAS mm")
         add("--box", metavar="R,A,S,R,A,S", help="two corners of a box in the example scan, RAS mm")
         best = "best answers to make more exact"
-        console.add_count(steps.choices[step], "--refine", 50, best, least=0)
+        arguments.add_count(steps.choices[step], "--refine", 50, best, least=0)
     export(
         "--structures",
         metavar="A,B,...",
@@ -144,8 +157,8 @@ def add_step(
     parser = steps.add_parser(
         name, help=help_text[0].lower() + help_text[1:].partition(".")[0], description=help_text
     )
-    console.add_path(parser, "store", "STORE", "folder of the cohort")
-    console.complete(parser, run, *shared, model=False)
+    arguments.add_path(parser, "store", "STORE", "folder of the cohort")
+    arguments.complete(parser, run, *shared, model=False)
     return parser.add_argument
 
 
@@ -303,16 +316,16 @@ def run_find(options: argparse.Namespace) -> None:
     from ..cohort.search import Search
     from ..cohort.store import Store
 
-    console.check_folder(options.output)
+    check_folder(options.output)
     with Store(options.store) as store:
         mention = check_place(options)  # before the search reads every map
         answers = find(Search(store), mention, options)
-        console.make_folder(options.output)
+        make_folder(options.output)
         written = [options.output / "places.csv"]
         rows = list(map(_row, answers))
         write_table(written[0], COLUMNS, rows)
     if options.json:
-        print_json({"places": console.as_records(COLUMNS, rows)})
+        print_json({"places": as_records(COLUMNS, rows)})
         return
     with_place = [answer for answer in answers if answer.point_ras is not None]
     for answer in with_place[:_SHOWN_PLACES]:
@@ -321,7 +334,7 @@ def run_find(options: argparse.Namespace) -> None:
     unlisted = len(with_place) - _SHOWN_PLACES
     more = f"; {unlisted} more in places.csv" if unlisted > 0 else ""
     say(f"found in {len(with_place)} of {len(answers)} scans{more}")
-    console.say_written(written)
+    say_written(written)
 
 
 def check_place(options: argparse.Namespace) -> Mention | None:
@@ -341,7 +354,9 @@ def check_place(options: argparse.Namespace) -> Mention | None:
     return one_mention(options.words) if options.words else None
 
 
-def find(search: Search, mention: Mention | None, options: argparse.Namespace) -> list[Found]:
+def find(
+    search: Search, mention: Mention | None, options: argparse.Namespace
+) -> list[CohortAnswer]:
     """Search all scans of a store for a place.
 
     Args:
@@ -351,7 +366,7 @@ def find(search: Search, mention: Mention | None, options: argparse.Namespace) -
     """
     from ..structures.locating import make_example
 
-    with console.progress_bar("searching", options.json) as progress:
+    with progress_bar("searching", options.json) as progress:
 
         def step(share: float) -> None:
             progress(share, "")
@@ -405,11 +420,11 @@ def _template(search: Search, options: argparse.Namespace) -> tuple[EmbeddingMap
     return _open_model(search.store).embed(volume), volume
 
 
-def _row(answer: Found) -> list[Any]:
+def _row(answer: CohortAnswer) -> list[Any]:
     """Return a row of places.csv."""
-    chance = console.cell(answer.probability, 3)
-    error = console.cell(answer.expected_error_mm, 1)
-    return [answer.row.scan, answer.status, chance, error, *console.coordinates(answer.point_ras)]
+    chance = cell(answer.probability, 3)
+    error = cell(answer.expected_error_mm, 1)
+    return [answer.row.scan, answer.status, chance, error, *coordinates(answer.point_ras)]
 
 
 def run_export(options: argparse.Namespace) -> None:
@@ -418,13 +433,13 @@ def run_export(options: argparse.Namespace) -> None:
     from ..cohort.search import Search
     from ..cohort.store import Store
 
-    console.check_folder(options.output)
+    check_folder(options.output)
     with Store(options.store) as store:
         search = Search(store)
         answers = None
         if options.words or options.like:
             answers = find(search, check_place(options), options)
-        console.make_folder(options.output)
+        make_folder(options.output)
         written = [_write_scans(store, options.output)]
         if options.structures:
             written.append(_write_boxes(store, search, options))
@@ -432,13 +447,13 @@ def run_export(options: argparse.Namespace) -> None:
             written.append(options.output / "places.csv")
             write_table(written[-1], COLUMNS, list(map(_row, answers)))
             facts = {row.id: facts for row, facts in search.index.scans.values()}
-            with console.progress_bar("pictures", options.json) as progress:
+            with progress_bar("pictures", options.json) as progress:
                 title = options.words or f"Place as in {options.like}"
                 written.append(options.output / "gallery.html")
                 write_gallery(written[-1], title, answers, facts, lambda share: progress(share, ""))
     if options.json:
-        print_json(console.as_files(written))
-    console.say_written(written, options.json)
+        print_json(as_files(written))
+    say_written(written, options.json)
 
 
 def _write_scans(store: Store, folder: Path) -> Path:
@@ -464,7 +479,7 @@ def _write_boxes(store: Store, search: Search, options: argparse.Namespace) -> P
     names = None if options.structures == "all" else options.structures
     finder = open_finder(_open_model(store), RECALL, names)
     rows = []
-    with console.progress_bar("boxes", options.json) as progress:
+    with progress_bar("boxes", options.json) as progress:
         for number, (row, _) in enumerate(search.index.scans.values()):
             for box in finder.find(search.map_of(row)).values():
                 if box.box_ras is not None:

@@ -14,7 +14,7 @@ from ..errors import AnatomicalEmbeddingError
 from ..files import free_name
 from ..scan.checks import MAX_SPACING_MM, MIN_SPACING_MM
 from ..scan.volume import Volume
-from . import console
+from . import arguments, console
 from .locate import add_box_options, open_finder
 from .scans import Scans
 
@@ -52,7 +52,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     )
     add(
         "--margin-mm",
-        type=console.not_negative,
+        type=arguments.not_negative,
         default=0.0,
         metavar="MM",
         help="mm to add on every side of a box",
@@ -67,8 +67,8 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "do the reverse: resample label maps that another program made from crops to the voxels of the whole SCAN. "
         "RESULT is one label map, or a folder of label maps whose names start with the name of their scan"
     )
-    console.add_path(parser, "--paste-back", "RESULT", result)
-    console.complete(parser, run, "scans", "output", "dicom", "series")
+    arguments.add_path(parser, "--paste-back", "RESULT", result)
+    arguments.complete(parser, run, "scans", "output", "dicom", "series")
 
 
 def run(options: argparse.Namespace) -> None:

@@ -6,17 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import AnatomicalEmbeddingError, PointsError
-from .console import (
-    add_path,
-    as_files,
-    complete,
-    embed,
-    make_folder,
-    open_model,
-    print_json,
-    print_table,
-    say,
-)
+from .arguments import add_path, complete
+from .console import as_files, embed, make_folder, open_model, print_json, print_table, say
 from .match import Answer, write_answers
 
 TEMPLATE_SEED = 20_001

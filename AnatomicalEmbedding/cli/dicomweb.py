@@ -3,7 +3,7 @@
 import argparse
 
 from ..errors import AnatomicalEmbeddingError
-from . import console
+from . import arguments, console
 from .scans import Scans
 
 COLUMNS = (
@@ -33,11 +33,11 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     priors.add_argument("url", metavar="URL", help=_URL_HELP)
     priors.add_argument("patient", metavar="PATIENT", help="DICOM Patient ID")
     priors.add_argument("words", metavar="WORDS", help="name of the place")
-    console.complete(priors, run_priors)
+    arguments.complete(priors, run_priors)
     store = commands.add_parser("store", help="send DICOM files to a DICOMweb server")
     store.add_argument("url", metavar="URL", help=_URL_HELP)
-    console.add_path(store, "files", "FILE", "DICOM files, such as results of --dicom", nargs="+")
-    console.complete(store, run_store, model=False, json=False)
+    arguments.add_path(store, "files", "FILE", "DICOM files, such as results of --dicom", nargs="+")
+    arguments.complete(store, run_store, model=False, json=False)
 
 
 def run_priors(options: argparse.Namespace) -> None:

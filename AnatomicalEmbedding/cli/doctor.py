@@ -23,7 +23,7 @@ from ..resources import (
     terms_of,
     weights_file,
 )
-from . import console
+from . import arguments, console
 
 # of the synthetic scan that is embedded
 _SEED = 71
@@ -38,7 +38,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         description="Checks the packages, the weights and the device, and embeds a small synthetic scan. If something "
         "is missing, the command shows the line to type. Exit code 2: the program cannot run before you type it.",
     )
-    console.complete(parser, run)
+    arguments.complete(parser, run)
 
 
 def run(options: argparse.Namespace) -> None:

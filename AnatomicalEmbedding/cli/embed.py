@@ -2,7 +2,7 @@
 
 import argparse
 
-from . import console
+from . import arguments, console
 from .scans import Scans
 
 
@@ -13,7 +13,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         description="Embeds scans. Each map is written to one .map.safetensors file, which EmbeddingMap.load and "
         "`anatemb info` can read.",
     )
-    console.complete(parser, run, "scans", "output", "series")
+    arguments.complete(parser, run, "scans", "output", "series")
 
 
 def run(options: argparse.Namespace) -> None:

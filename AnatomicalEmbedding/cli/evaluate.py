@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import AnatomicalEmbeddingError
 from ..files import write_text
-from .console import add_count, add_path, complete, open_model, progress_bar, say, warn
+from .arguments import add_count, add_path, complete
+from .console import open_model, progress_bar, say, warn
 
 if TYPE_CHECKING:
     from ..evaluation.protocol import Matcher

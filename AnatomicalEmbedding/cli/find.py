@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import AnatomicalEmbeddingError
-from . import console
+from . import arguments, console
 from .scans import Scans
 
 if TYPE_CHECKING:
@@ -36,10 +36,10 @@ def _add_find(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "words", metavar="WORDS", nargs="?", help="name of a place; leave it out with --report"
     )
-    parser.add_argument("scans", nargs="*", metavar="SCAN", help=console.SCANS_HELP)
+    parser.add_argument("scans", nargs="*", metavar="SCAN", help=arguments.SCANS_HELP)
     help_text = "report, a text file or DICOM SR; find the places that its sentences name"
-    console.add_path(parser, "--report", "FILE", help_text)
-    console.complete(parser, run_find, "output", "report", "dicom", "series")
+    arguments.add_path(parser, "--report", "FILE", help_text)
+    arguments.complete(parser, run_find, "output", "report", "dicom", "series")
 
 
 def _add_name(commands: argparse._SubParsersAction) -> None:
@@ -50,7 +50,7 @@ def _add_name(commands: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("scan", metavar="SCAN", help="CT file or DICOM folder")
     parser.add_argument("--point", required=True, metavar="R,A,S", help="the point in RAS mm")
-    console.complete(parser, run_name, "series")
+    arguments.complete(parser, run_name, "series")
 
 
 def run_find(options: argparse.Namespace) -> None:

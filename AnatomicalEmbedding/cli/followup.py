@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import AnatomicalEmbeddingError
 from ..followup.lesions import PROPOSED, Study
 from ..followup.record import FollowUp
-from . import console
+from . import arguments, console
 
 if TYPE_CHECKING:
     from ..relations.relation import Relation
@@ -31,20 +31,20 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "open the record in 3D Slicer (module Lesion Follow-up). All coordinates are RAS mm.",
     )
     add = parser.add_argument
-    console.add_path(
+    arguments.add_path(
         parser, "prior", "PRIOR", "CT file or DICOM folder in which the lesions were marked"
     )
-    console.add_path(
+    arguments.add_path(
         parser,
         "lesions",
         "LESIONS",
         "lesions in PRIOR: a .mrk.json file with points, or with lines along the long axes; a .csv file with the "
         "columns label,r,a,s; or a DICOM SR with 3-D places",
     )
-    console.add_path(
+    arguments.add_path(
         parser, "current", "CURRENT", "other scans of the patient, earlier or later", nargs="+"
     )
-    console.add_path(
+    arguments.add_path(
         parser,
         "--record",
         "FILE",
@@ -59,8 +59,8 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     )
     help_text = "also write DICOM structured reports (TID 1500) for each scan that is DICOM: lesions, and proposals"
     add("--sr", "--dicom", action="store_true", dest="dicom", help=help_text)
-    add("--store", metavar="URL", dest="store_url", help=console.STORE_HELP)
-    console.complete(parser, run, "output", "report", "effort", "series")
+    add("--store", metavar="URL", dest="store_url", help=arguments.STORE_HELP)
+    arguments.complete(parser, run, "output", "report", "effort", "series")
 
 
 class _PatientScans(NamedTuple):

@@ -11,7 +11,7 @@ import numpy as np
 from ..embedding.cache import MapCache, default_folder
 from ..errors import AnatomicalEmbeddingError
 from ..scan.geometry import spacing_of
-from . import console
+from . import arguments, console
 from .scans import Scans
 
 if TYPE_CHECKING:
@@ -25,15 +25,15 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         help="show facts about scans, DICOM folders and embedding maps",
         description="Shows facts about each file or folder. `anatemb doctor` shows facts about the installation.",
     )
-    console.add_path(
-        parser, "paths", "PATH", f"{console.SCANS_HELP}; or maps (.safetensors)", nargs="*"
+    arguments.add_path(
+        parser, "paths", "PATH", f"{arguments.SCANS_HELP}; or maps (.safetensors)", nargs="*"
     )
     check = "also embed each scan; show which part of the body it contains, and whether it seems mirrored or flipped"
     parser.add_argument("--check", action="store_true", help=check)
     parser.add_argument(
         "--clear-cache", action="store_true", help="delete all maps in the cache on disk"
     )
-    console.complete(parser, run, "series")
+    arguments.complete(parser, run, "series")
 
 
 def run(options: argparse.Namespace) -> None:

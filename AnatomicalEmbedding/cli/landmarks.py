@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import AnatomicalEmbeddingError, PointsError
-from . import console
+from . import arguments, console
 from .scans import Scans, StoredScans
 
 if TYPE_CHECKING:
@@ -48,16 +48,16 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     make = steps.add_parser(
         "make", help="make a set from a folder of marked scans", description=marked
     )
-    make.add_argument("scans", nargs="+", metavar="FOLDER", help=console.SCANS_HELP)
-    console.add_path(make, "-o --output", "SET", "file NAME.landmarks.json", required=True)
+    make.add_argument("scans", nargs="+", metavar="FOLDER", help=arguments.SCANS_HELP)
+    arguments.add_path(make, "-o --output", "SET", "file NAME.landmarks.json", required=True)
     make.add_argument(
         "--terms", default="", metavar="TEXT", help="terms under which the set may be shared"
     )
-    console.complete(make, run_make, "series")
+    arguments.complete(make, run_make, "series")
 
     add = steps.add_parser("add", help="add marked scans to a set", description=marked)
-    console.add_path(add, "set", "SET", "the set; it is changed")
-    console.complete(add, run_add, "scans", "series")
+    arguments.add_path(add, "set", "SET", "the set; it is changed")
+    arguments.complete(add, run_add, "scans", "series")
 
     run = steps.add_parser(
         "run",
@@ -68,8 +68,8 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "are RAS mm. A scan that cannot be used is reported and skipped.",
     )
     set_help = "file NAME.landmarks.json, or a set that is shipped: pelvis, trunk"
-    console.add_path(run, "set", "SET", set_help)
-    console.complete(run, run_run, "scans", "output", "report", "dicom", "series")
+    arguments.add_path(run, "set", "SET", set_help)
+    arguments.complete(run, run_run, "scans", "output", "report", "dicom", "series")
 
     check = steps.add_parser(
         "check",
@@ -78,8 +78,8 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "that is farthest from the others. An example that contradicts the others has no say in answers. Scans are "
         "named by the start of their hash, because a set holds no names.",
     )
-    console.add_path(check, "set", "SET", set_help)
-    console.complete(check, run_check, model=False)
+    arguments.add_path(check, "set", "SET", set_help)
+    arguments.complete(check, run_check, model=False)
 
 
 def _drawing_paths(scan: Path) -> list[Path]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..files import write_table
-from . import console
+from . import arguments, console
 from .scans import Scans
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "counted from 0) and NAME.levels.html (pictures of each vertebra). If a level is not certain, both possible "
         "levels are named. With --dicom, NAME.sr.dcm is a DICOM report of the points.",
     )
-    console.complete(parser, run, "scans", "output", "report", "dicom", "series")
+    arguments.complete(parser, run, "scans", "output", "report", "dicom", "series")
 
 
 def run(options: argparse.Namespace) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import AnatomicalEmbeddingError
-from . import console
+from . import arguments, console
 from .scans import Scans
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "with --recall. An absent structure has no box. With --dicom, NAME.boxes.dcm is a DICOM SEG with the boxes.",
     )
     add_box_options(parser)
-    console.complete(parser, run, "scans", "output", "report", "dicom", "series")
+    arguments.complete(parser, run, "scans", "output", "report", "dicom", "series")
 
 
 def add_box_options(parser: argparse.ArgumentParser, default: str = "all") -> None:
@@ -41,7 +41,7 @@ def add_box_options(parser: argparse.ArgumentParser, default: str = "all") -> No
     """
     names = f"names of structures (see `anatemb structures list`); default: {default}"
     parser.add_argument("--structures", metavar="A,B,...", help=names)
-    console.add_path(
+    arguments.add_path(
         parser, "--library", "FILE", "structure library (default: the library of the weights)"
     )
     examples = (
@@ -49,7 +49,7 @@ def add_box_options(parser: argparse.ArgumentParser, default: str = "all") -> No
         "NAME.seg.nii.gz and NAME.labels.json, with NAME.seg.dcm (DICOM SEG or RTSTRUCT), or with boxes drawn in "
         "Slicer and saved as NAME.STRUCTURE.roi.mrk.json"
     )
-    console.add_path(parser, "--examples", "DIR", examples)
+    arguments.add_path(parser, "--examples", "DIR", examples)
     help_text = "fraction of a structure that its box is expected to hold, 0 to 1 (default: 0.95)"
     parser.add_argument("--recall", type=float, default=0.95, metavar="R", help=help_text)
 
@@ -72,7 +72,7 @@ def open_finder(
     """
     from ..structures.box_finder import BoxFinder, open_library
 
-    names = console.names_in(structures) or None
+    names = arguments.names_in(structures) or None
     if structures and not names:
         raise AnatomicalEmbeddingError(
             f"--structures {structures}: contains no name; write names, such as --structures liver,spleen."

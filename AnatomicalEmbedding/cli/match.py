@@ -20,7 +20,7 @@ from ..scan.geometry import transform_points
 from ..scan.markups import write_file
 from ..scan.points import PointList, parse_point
 from ..spine.levels import level_sentence
-from . import console
+from . import arguments, console
 from .scans import Scans
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "a line through the patient's CT.",
     )
     add = parser.add_argument
-    console.add_path(
+    arguments.add_path(
         parser, "template", "TEMPLATE", "CT file or DICOM folder in which the points lie"
     )
     files = (
@@ -91,7 +91,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         metavar="X,Y,Z",
         help="a point in RAS mm; may be repeated",
     )
-    console.add_film_width(parser)
+    arguments.add_film_width(parser)
     add = parser.add_mutually_exclusive_group().add_argument
     same_help = "register the scans, which show one patient (default: only if they have the same DICOM Patient ID)"
     add("--same-patient", action="store_true", default=None, help=same_help)
@@ -103,7 +103,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         default=None,
         help=different_help,
     )
-    console.complete(parser, run, "output", "report", "dicom", "effort", "series")
+    arguments.complete(parser, run, "output", "report", "dicom", "effort", "series")
 
 
 def run(options: argparse.Namespace) -> None:

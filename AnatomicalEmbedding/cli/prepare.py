@@ -2,7 +2,8 @@
 
 import argparse
 
-from .console import add_path, check_folder, complete, print_json, say
+from .arguments import add_path, complete
+from .console import check_folder, print_json, say
 from .train import add_preparation, add_recipe, overrides, prepare_scans
 
 

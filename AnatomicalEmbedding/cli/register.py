@@ -14,7 +14,7 @@ from ..errors import VolumeError
 from ..files import write_text
 from ..registration import DEFORMABLE, KINDS
 from ..scan.points import PointList, write_markups
-from . import console
+from . import arguments, console
 
 if TYPE_CHECKING:
     from ..dicom.source import SourceSeries
@@ -49,10 +49,10 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "voxels of FIXED, registration.json and report.html. With --dicom, registration.dcm is a DICOM Spatial "
         "Registration, or Deformable Spatial Registration.",
     )
-    console.add_path(
+    arguments.add_path(
         parser, "fixed", "FIXED", "CT file or DICOM folder of the scan that is not moved"
     )
-    console.add_path(
+    arguments.add_path(
         parser, "moving", "MOVING", "CT file or DICOM folder of the scan that is aligned to FIXED"
     )
     kind = "rigid; affine; deformable (refined with the voxels; default)"
@@ -60,15 +60,15 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     help_text = (
         "label map, .seg.nrrd, DICOM SEG or RTSTRUCT of MOVING; it is resampled to FIXED too"
     )
-    console.add_path(parser, "--labels", "FILE", help_text)
+    arguments.add_path(parser, "--labels", "FILE", help_text)
     help_text = "points of FIXED (.mrk.json, .csv or DICOM SR); they are found in MOVING"
-    console.add_path(parser, "--points", "FILE", help_text)
+    arguments.add_path(parser, "--points", "FILE", help_text)
     parser.add_argument(
         "--field", action="store_true", help="also write the displacement of every voxel of FIXED"
     )
     help_text = "use this registration (DICOM, .h5 or .tfm) instead of a new one; write the resampled results only"
-    console.add_path(parser, "--transform", "FILE", help_text)
-    console.complete(parser, run, "output", "report", "dicom", "series")
+    arguments.add_path(parser, "--transform", "FILE", help_text)
+    arguments.complete(parser, run, "output", "report", "dicom", "series")
 
 
 class _Inputs(NamedTuple):

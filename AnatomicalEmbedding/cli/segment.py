@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import AnatomicalEmbeddingError
 from ..files import write_table
-from . import console
+from . import arguments, console
 from .scans import Scans
 
 if TYPE_CHECKING:
@@ -40,15 +40,15 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "One scan is enough, five are better.",
     )
     add = train.add_argument
-    console.add_path(train, "examples", "EXAMPLES", "folder of outlined scans")
+    arguments.add_path(train, "examples", "EXAMPLES", "folder of outlined scans")
     add(
         "--structures",
         metavar="A,B,...",
         help="structures to learn (default: all outlined structures)",
     )
-    console.add_count(train, "--steps", 600, "training steps")
-    add("--seed", type=console.at_least(0), default=0, help="random seed (default: 0)")
-    console.complete(train, run_train, "output")
+    arguments.add_count(train, "--steps", 600, "training steps")
+    add("--seed", type=arguments.at_least(0), default=0, help="random seed (default: 0)")
+    arguments.complete(train, run_train, "output")
 
     run = parts.add_parser(
         "run",
@@ -60,7 +60,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "interrupted run, give the same command again.",
     )
     add = run.add_argument
-    console.add_path(
+    arguments.add_path(
         run, "--model", "RUN", "folder that `anatemb segment train` wrote", required=True
     )
     add(
@@ -68,8 +68,8 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         action="store_true",
         help="also write NAME.seg.nii.gz and NAME.labels.json, on the voxels of the scan",
     )
-    console.complete(run, run_run, "scans", "output", "report", "dicom", "series", model=False)
-    console.add_computing(run)
+    arguments.complete(run, run_run, "scans", "output", "report", "dicom", "series", model=False)
+    arguments.add_computing(run)
 
 
 def run_train(options: argparse.Namespace) -> None:
@@ -78,7 +78,7 @@ def run_train(options: argparse.Namespace) -> None:
     from ..segmentation.segmenter import train_segmenter
 
     console.check_folder(options.output)
-    names = console.names_in(options.structures) or None
+    names = arguments.names_in(options.structures) or None
     examples = read_examples(options.examples, names)
     values = common_values(examples)
     model = console.open_model(options)

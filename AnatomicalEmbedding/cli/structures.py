@@ -3,16 +3,8 @@
 import argparse
 
 from ..errors import AnatomicalEmbeddingError
-from .console import (
-    add_path,
-    at_least,
-    complete,
-    open_model,
-    print_json,
-    print_table,
-    progress_bar,
-    say,
-)
+from .arguments import add_path, at_least, complete
+from .console import open_model, print_json, print_table, progress_bar, say
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:

@@ -11,19 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import AnatomicalEmbeddingError
-from .console import (
-    add_count,
-    add_jobs,
-    add_path,
-    add_training,
-    check_folder,
-    complete,
-    not_negative,
-    progress_bar,
-    say,
-    stop_on_signals,
-    use_threads,
-)
+from .arguments import add_count, add_path, add_training, complete, not_negative
+from .console import check_folder, progress_bar, say, stop_on_signals, use_threads
 
 if TYPE_CHECKING:
     from ..training.objectives import Objective
@@ -117,7 +106,6 @@ def add_preparation(parser: argparse.ArgumentParser) -> None:
         metavar="NAME|FILE",
         help="weights whose smoothed maps give the scans their body coordinates",
     )
-    add_jobs(parser)
     add(
         "--set",
         action="append",

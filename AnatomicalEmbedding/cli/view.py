@@ -11,7 +11,8 @@ from typing import NoReturn
 
 from ..errors import AnatomicalEmbeddingError
 from ..resources import missing_weights, weights_file
-from .console import SCANS_HELP, WEIGHTS_HELP, add_film_width, add_path, complete, number, say
+from .arguments import SCANS_HELP, WEIGHTS_HELP, add_film_width, add_path, complete, number
+from .console import say
 
 _INSTALL = (
     "in a checkout of the repository, run `make view`; otherwise, make a new Python environment and run there: "

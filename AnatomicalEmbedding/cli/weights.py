@@ -3,19 +3,8 @@
 import argparse
 import sys
 
-from .console import (
-    add_jobs,
-    add_path,
-    add_training,
-    as_files,
-    check_folder,
-    complete,
-    number,
-    print_json,
-    say_written,
-    stop_on_signals,
-    use_threads,
-)
+from .arguments import add_path, add_training, complete, number
+from .console import as_files, check_folder, print_json, say_written, stop_on_signals, use_threads
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
@@ -48,7 +37,6 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         help="recipe of the network (default: joint)",
     )
     add_training(parser)
-    add_jobs(parser)
     complete(parser, run, model=False)
 
 

@@ -22,7 +22,7 @@ from ..reports.pictures import (
 )
 from ..scan.sources import distinct_names
 from ..scan.volume import Volume
-from .search import Found
+from .search import CohortAnswer
 
 PLANES = {plane.name: plane for plane in (AXIAL, CORONAL, SAGITTAL)}
 _PIXELS = 129  # a size on the page; odd, so that one pixel is centred on the place
@@ -58,7 +58,7 @@ def thumbnail(
 def write_gallery(
     path: Path,
     title: str,
-    answers: Sequence[Found],
+    answers: Sequence[CohortAnswer],
     facts: dict[int, dict[str, Any]],
     progress: ShareCallback,
 ) -> Path:
@@ -98,7 +98,7 @@ def write_gallery(
     return path
 
 
-def _picture(answer: Found, facts: dict[int, dict[str, Any]], number: int) -> str:
+def _picture(answer: CohortAnswer, facts: dict[int, dict[str, Any]], number: int) -> str:
     """Return the HTML of the picture of an answer, or of the reason why there is none.
 
     facts: facts of the scans, by the ID of the row. number: index of the answer on the page.

@@ -57,7 +57,7 @@ _RANK = {MATCHED: 0, UNCERTAIN: 1, ABSENT: 2}
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class CohortAnswer:
     """One place in one scan.
 
     Args:
@@ -109,7 +109,7 @@ class Search:
 
     def point(
         self, query: Query, refined: int = _REFINED, step: ShareCallback = lambda share: None
-    ) -> list[Found]:
+    ) -> list[CohortAnswer]:
         """Search every scan for the point of a query. Scans with the highest probability come first.
 
         Args:
@@ -139,12 +139,12 @@ class Search:
 
     def registered(
         self,
-        results: Sequence[Found],
+        results: Sequence[CohortAnswer],
         example: MappedScan,
         point_ras: np.ndarray,
         cache: MapCache | None = None,
         refined: int = _REFINED,
-    ) -> list[Found]:
+    ) -> list[CohortAnswer]:
         """Replace answers in other scans of the example's patient: the two scans are registered, not matched.
 
         The Patient IDs are read from the DICOM files, since the store contains none. If a scan cannot be read, has
@@ -171,19 +171,19 @@ class Search:
                 continue
             relation = relate(example, MappedScan(volume, self.map_of(row)), cache=cache)
             if relation.found_by == BY_REGISTRATION:
-                answers[number] = _of_match(row, relation.points(point_ras[None]))
+                answers[number] = _match_answer(row, relation.points(point_ras[None]))
         return sorted(answers, key=_order)
 
     def _match(
         self, query: Query, hits: Sequence[Hit], effort: str, step: ShareCallback
-    ) -> list[Found]:
+    ) -> list[CohortAnswer]:
         """Match the point of `query` in the scans of `hits`, in batches, so that few maps are in memory at a time."""
         answers = []
         for start in range(0, len(hits), _BATCH_SCANS):
             maps = [self._map_near(hit, effort) for hit in hits[start : start + _BATCH_SCANS]]
             answers += match_query(query, maps, effort)
             step(len(answers) / len(hits))
-        return [_of_match(hit.row, answer) for hit, answer in zip(hits, answers, strict=True)]
+        return [_match_answer(hit.row, answer) for hit, answer in zip(hits, answers, strict=True)]
 
     def _map_near(self, hit: Hit, effort: str) -> EmbeddingMap:
         """Return the part of a scan's map around a hit; for the effort "coordinates", without descriptors."""
@@ -195,7 +195,7 @@ class Search:
 
     def box(
         self, example: Example, refined: int = _REFINED, step: ShareCallback = lambda share: None
-    ) -> list[Found]:
+    ) -> list[CohortAnswer]:
         """Search every scan for the box of an example. Scans with the highest probability come first.
 
         Args:
@@ -211,13 +211,15 @@ class Search:
         candidates = [n for n, answer in enumerate(answers) if answer.status != ABSENT][:refined]
         for number, candidate in enumerate(candidates, start=1):
             row = answers[candidate].row
-            answers[candidate] = _of_box(row, locate({"box": [example]}, self.map_of(row))["box"])
+            answers[candidate] = _box_answer(
+                row, locate({"box": [example]}, self.map_of(row))["box"]
+            )
             step(number / len(candidates))
         return sorted(answers, key=_order)
 
     def words(
         self, mention: Mention, refined: int = _REFINED, step: ShareCallback = lambda share: None
-    ) -> list[Found]:
+    ) -> list[CohortAnswer]:
         """Search every scan for a place in words. The scans that most probably show the place come first.
 
         Returns one answer, a point, for each scan. The expected error of an answer is not calibrated: it is the
@@ -241,11 +243,11 @@ class Search:
         for number, hit in enumerate(near_hits, start=1):
             volume = self.read_volume(hit.row) if number <= refined else None
             if volume is None:
-                answers.append(_of_cell(hit, middles[hit.row.id]))
+                answers.append(_cell_answer(hit, middles[hit.row.id]))
                 continue
             finder = PlaceFinder(self.map_of(hit.row), volume, atlas)
             place = finder.place(mention.places[0], mention.qualifier)
-            answers.append(_of_words(hit.row, place))
+            answers.append(_words_answer(hit.row, place))
             step(number / min(len(near_hits), refined))  # of the scans that are read
         return sorted(answers, key=_order)
 
@@ -296,17 +298,17 @@ def _points_in_frame(name: str, mention: Mention, atlas: object) -> tuple[np.nda
     return np.concatenate([points[::stride], middle[None]]), middle
 
 
-def _of_box(row: Row, located: Located) -> Found:
+def _box_answer(row: Row, located: Located) -> CohortAnswer:
     """Return the answer for a box that was located in the scan of a manifest row."""
     if located.status == "absent":
         return _absent(row)
     error_mm = float(np.sqrt(np.square(located.sigma_mm).mean()))
     status = str(decide(located.present, error_mm))
     middle_ras = located.in_scan(located.box_ras).mean(axis=0)
-    return Found(row, status, located.present, error_mm, middle_ras)
+    return CohortAnswer(row, status, located.present, error_mm, middle_ras)
 
 
-def _of_cell(hit: Hit, middle: Hit) -> Found:
+def _cell_answer(hit: Hit, middle: Hit) -> CohortAnswer:
     """Return the answer for words in a scan that is not read.
 
     Args:
@@ -316,35 +318,35 @@ def _of_cell(hit: Hit, middle: Hit) -> Found:
     if hit.distance_mm > _NEAR_WORDS_MM:
         return _absent(hit.row)
     point_ras = (hit.cells.cell_to_ras @ [*middle.cell, 1])[:3]
-    return Found(hit.row, UNCERTAIN, None, None, point_ras)
+    return CohortAnswer(hit.row, UNCERTAIN, None, None, point_ras)
 
 
 def _absent(
     row: Row, probability: float = _ABSENT_PROBABILITY, similarity: float | None = None
-) -> Found:
-    return Found(row, ABSENT, probability, None, None, similarity)
+) -> CohortAnswer:
+    return CohortAnswer(row, ABSENT, probability, None, None, similarity)
 
 
-def _of_match(row: Row, answer: Matches) -> Found:
+def _match_answer(row: Row, answer: Matches) -> CohortAnswer:
     """Convert the match of one point. Without calibration, it has no status: it is then uncertain."""
     similarity = float(answer.score[0])
     if answer.status is None:
-        return Found(row, UNCERTAIN, None, None, answer.points_ras[0], similarity)
+        return CohortAnswer(row, UNCERTAIN, None, None, answer.points_ras[0], similarity)
     status = str(answer.status[0])
     probability = float(answer.probability[0])
     if status == ABSENT:
         return _absent(row, probability, similarity)
     error_mm = float(answer.expected_error_mm[0])
-    return Found(row, status, probability, error_mm, answer.points_ras[0], similarity)
+    return CohortAnswer(row, status, probability, error_mm, answer.points_ras[0], similarity)
 
 
-def _of_words(row: Row, place: Place) -> Found:
+def _words_answer(row: Row, place: Place) -> CohortAnswer:
     """Convert the place of words in one scan. Only a place inside the scan can be more than uncertain."""
     if place.status == OUTSIDE or place.point_ras is None:
         return _absent(row, max(1 - float(place.probability), _ABSENT_PROBABILITY))
     error = _error_mm(place)
     status = str(decide(1.0, error)) if place.status == INSIDE else UNCERTAIN
-    return Found(row, status, float(place.probability), error, np.asarray(place.point_ras))
+    return CohortAnswer(row, status, float(place.probability), error, np.asarray(place.point_ras))
 
 
 def _error_mm(place: Place) -> float:
@@ -358,7 +360,7 @@ def _error_mm(place: Place) -> float:
     )
 
 
-def _order(answer: Found) -> tuple[float, float]:
+def _order(answer: CohortAnswer) -> tuple[float, float]:
     """Return a sort key: matched answers first, then by falling probability or, without one, similarity."""
     chance = answer.probability
     if chance is None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..cli.console import complete
+from ..cli.arguments import complete
 from ..cli.main import run_command
 from ..cli.train import add_options, overrides, train_recipe
 from ..training.objectives import Objective

@@ -214,7 +214,7 @@ def _hybrid(network: EmbeddingNetwork, batch: ViewBatch, context: LossContext) -
         return loss
     loss = loss + _in_frame(features, context.frames, batch, recipe)
     if features.organs is not None:
-        loss = loss + recipe.loss.organ_weight * _of_organs(features.organs, batch)
+        loss = loss + recipe.loss.organ_weight * _labelled_organ_loss(features.organs, batch)
     return loss
 
 
@@ -230,7 +230,7 @@ def _in_frame(
     return loss + spec.frame_prior * frames.prior(batch.scan)
 
 
-def _of_organs(logits: torch.Tensor, batch: ViewBatch) -> torch.Tensor:
+def _labelled_organ_loss(logits: torch.Tensor, batch: ViewBatch) -> torch.Tensor:
     """Return the mean organ loss of all crops in the batch that have organ labels; 0 if no crop has organ labels."""
     losses = []
     for n in range(len(logits)):

@@ -17,8 +17,8 @@ from .qualifiers import PARTS, RELATIONS, TURNS, ZONE_NOUNS, ZONES, Qualifier
 from .tokens import Words, word_set
 
 _SIDE_REACH, _SAME_SIDE_REACH, _CHAIN_REACH = 4, 6, 4  # words
-# these words end the reach of a side word
-_AFTER_A_SIDE = word_set("and is are was with in")
+# these words and signs end the reach of a side word
+_AFTER_A_SIDE = BREAKS | word_set("and is are was with in")
 
 
 def give_sides(words: Words, names: Names) -> list[Name]:
@@ -76,8 +76,7 @@ def _owner(words: Words, position: int, names: Names) -> Name | None:
             after = name
     if after is not None:
         between = words[position + 1 : after.first]
-        ends_reach = BREAKS | _AFTER_A_SIDE
-        if len(between) <= _SIDE_REACH and ends_reach.isdisjoint(between):
+        if len(between) <= _SIDE_REACH and _AFTER_A_SIDE.isdisjoint(between):
             return after
     if before is not None and position - before.last <= 2 * _SIDE_REACH:
         return before

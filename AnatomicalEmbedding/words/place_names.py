@@ -140,8 +140,7 @@ def _sharing(words: Words, name: Name, names: Names, step: int) -> list[Name]:
         for candidate in names:
             if position in candidate.tokens:
                 alone |= candidate.names
-        is_new = not member.names <= alone
-        if not is_new or not (name.names | name.wholes).isdisjoint(member.names | alone):
+        if member.names <= alone or not (name.names | name.wholes).isdisjoint(member.names | alone):
             break
         members.append(member)
         position = _next_member(words, position, step)

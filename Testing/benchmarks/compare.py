@@ -19,7 +19,8 @@ from comparison.peers import (
 )
 from evaluations.registration import PairMatcher, RegistrationMatcher, evaluate_registration
 
-from AnatomicalEmbedding.cli.console import complete, open_model, progress_bar
+from AnatomicalEmbedding.cli.arguments import complete
+from AnatomicalEmbedding.cli.console import open_model, progress_bar
 from AnatomicalEmbedding.cli.evaluate import finish, run_boxes, run_landmarks
 from AnatomicalEmbedding.cli.main import build_parser, run_command
 from AnatomicalEmbedding.evaluation.protocol import EmbeddingMatcher, Matcher

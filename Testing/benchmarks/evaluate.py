@@ -13,7 +13,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from AnatomicalEmbedding.cli.console import at_least, complete, open_model, progress_bar
+from AnatomicalEmbedding.cli.arguments import at_least, complete
+from AnatomicalEmbedding.cli.console import open_model, progress_bar
 from AnatomicalEmbedding.cli.evaluate import finish
 from AnatomicalEmbedding.cli.main import run_command
 from AnatomicalEmbedding.segmentation.examples import read_examples

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ...cli.console import complete
+from ...cli.arguments import complete
 from ...cli.main import run_command
 from ..command import PaperRecipe, run_paper
 from .descriptors import DESCRIPTORS

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ...cli import console
+from ...cli.arguments import at_least, complete, not_negative
 from ...cli.main import run_command
 from ...errors import AnatomicalEmbeddingError
 
@@ -40,18 +41,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     add(
         "--steps",
-        type=console.at_least(1),
+        type=at_least(1),
         default=1000,
         metavar="N",
         help="optimiser steps (default: 1000)",
     )
     add(
         "--seed",
-        type=console.at_least(0),
+        type=at_least(0),
         default=0,
         help="seed of sentences and of first weights (default: 0)",
     )
-    console.complete(train, run_train, model=False)
+    complete(train, run_train, model=False)
 
     place = parts.add_parser(
         "place", help="find the point of the body that a text describes, with a trained network"
@@ -59,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add = place.add_argument
     add("texts", nargs="+", metavar="TEXT")
     add("--model", type=Path, required=True, metavar="RUN", help="folder that `train` wrote")
-    console.complete(place, run_place, model=False)
+    complete(place, run_place, model=False)
     return run_command(parser.parse_args(arguments))
 
 
@@ -120,7 +121,7 @@ def run_place(options: argparse.Namespace) -> None:
 
 
 def _share(text: str) -> float:
-    share = console.not_negative(text)
+    share = not_negative(text)
     if share > 1:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a number between 0 and 1; give a share, such as 0.5"

@@ -231,8 +231,7 @@ def _restoreRows(scene, loaded: Callable[[Callable[[], None]], object], wide: bo
     text = None if layoutNode is None else layoutNode.GetAttribute(_ROWS)
     if not text or layoutNode.GetViewArrangement() not in (ROWS, AXIAL):
         return
-    # older scenes have names
-    rows = [(entry, "") if isinstance(entry, str) else entry for entry in json.loads(text)]
+    rows = json.loads(text)
     _describe(layoutNode, layoutNode.GetViewArrangement(), rows, wide)
     places = []
     for row in range(len(rows)):
