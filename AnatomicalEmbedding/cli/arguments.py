@@ -116,13 +116,17 @@ def add_count(
 
 
 def add_training(parser: argparse._ActionsContainer) -> None:
-    """Add the options of training runs: seed, device, threads, and processes that prepare batches and scans."""
+    """Add the options of training runs: seed, device, threads, and processes that prepare batches."""
     add = parser.add_argument
     add("--seed", type=at_least(0), default=0, help="random seed (default: 0)")
     add("--device", default="auto", help="auto, cpu, cuda or mps (default: auto)")
     help_text = "CPU threads of the network (default: all cores)"
     add("--threads", type=at_least(1), metavar="N", help=help_text)
     add_count(parser, "--workers", 1, "processes that prepare batches", least=0)
+
+
+def add_jobs(parser: argparse._ActionsContainer) -> None:
+    """Add the option for the number of scans that are prepared at a time."""
     add_count(parser, "--jobs", min(os.cpu_count() or 1, 8), "scans prepared at a time")
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import AnatomicalEmbeddingError
-from .arguments import add_count, add_path, add_training, complete, not_negative
+from .arguments import add_count, add_jobs, add_path, add_training, complete, not_negative
 from .console import check_folder, progress_bar, say, stop_on_signals, use_threads
 
 if TYPE_CHECKING:
@@ -106,6 +106,7 @@ def add_preparation(parser: argparse.ArgumentParser) -> None:
         metavar="NAME|FILE",
         help="weights whose smoothed maps give the scans their body coordinates",
     )
+    add_jobs(parser)
     add(
         "--set",
         action="append",

@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from .arguments import add_path, add_training, complete, number
+from .arguments import add_jobs, add_path, add_training, complete, number
 from .console import as_files, check_folder, print_json, say_written, stop_on_signals, use_threads
 
 
@@ -37,6 +37,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         help="recipe of the network (default: joint)",
     )
     add_training(parser)
+    add_jobs(parser)
     complete(parser, run, model=False)
 
 
