@@ -33,8 +33,9 @@ from .tensor_files import (
 )
 
 SUFFIX = ".map.safetensors"
-# versions 1 to 4 stored every cell, uncompressed; version 5 stored no spine; version 6 did not know turned patients
-FORMAT_VERSION = 7
+# versions 1 to 4 stored every cell, uncompressed; version 5 stored no spine; version 6 did not know turned patients;
+# the spine of version 7 could lie in a bright aorta
+FORMAT_VERSION = 8
 _METADATA_KEY = "anatomical_embedding_map"
 _COORDINATE_STEPS = 32767  # steps on each side of the middle of the coordinates' range
 _DESCRIPTOR_STEPS = 2047  # steps from 0 to a descriptor's largest value

@@ -3,13 +3,13 @@
 import numpy as np
 
 from ..anatomy.names import VERTEBRAE
-from ..resources import read_table
+from ..resources import read_rows
 
 # Each row of Resources/Atlas/spine.csv, after the name: A and S of the middle of a vertebra; its height with its disc;
 # error of the network's coordinate S there; all mm.
 # S was measured in maps by `ct-open`: in images drawn of 12 label maps with labelled vertebrae, and in 20 CTs with the
 # spine that was fitted. Heights and errors: medians and spreads over the label maps of the atlas, rounded.
-_VALUES = np.array([list(row.values())[1:] for row in read_table("Atlas/spine.csv")], float)
+_VALUES = np.array([row[1:] for row in read_rows("Atlas/spine.csv")], float)
 USUAL_MM = _VALUES[:, :2]  # (25, 2) A and S of each of VERTEBRAE
 _, HEIGHT_MM, SIZE_MM, ERROR_MM = _VALUES.T
 _BEHIND_MM = 45.0  # from the middle of a vertebral body back to its spinous process

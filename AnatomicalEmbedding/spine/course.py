@@ -25,7 +25,10 @@ _PATH_BLUR_MM, _HEIGHT_BLUR = 14.0, 3.0
 # The course is moved at most this far to the front or back; loss of HU for each square mm; blur along the spine.
 _SOUGHT_MM, _MOVED_HU, _ALONG_MM = 20.0, 0.1, 12.0
 _AHEAD_STEP_MM = 2.0  # step to the front at which CT numbers are read
-_SIDEWAYS_MM = (-6.0, 0.0, 6.0)  # they are read at these distances from the middle
+# They are read in columns side by side, at these fractions of the depth of the body from the middle. The darker half
+# of the columns counts: a vessel full of contrast medium is as bright as bone, but narrower. Chosen on both phases of
+# three patients, whose courses had been up to 25 mm apart, and are up to 3.
+_SIDEWAYS, _DARKER = np.linspace(-0.5, 0.5, 7), 4
 _BONE_HU = (-50.0, 250.0)  # CT numbers are limited to this range
 # body heights; front to back of a vertebral body
 _DEPTH_MM = ((130.0, 250.0, 440.0, 540.0), (34.0, 32.0, 26.0, 16.0))
@@ -123,20 +126,21 @@ def _along_spine(z: np.ndarray, usual: np.ndarray) -> np.ndarray:
 def centred(volume: Volume, course: Course) -> Course:
     """Move a course to the front or to the back, into the middle of the bone of the vertebral bodies.
 
-    The best move has the brightest window as deep as the vertebral body. The window's mean HU comes from the difference
-    of two cumulative sums along A.
+    The best move has the brightest window as deep as the vertebral body and as wide. The window's mean HU comes from
+    the difference of two cumulative sums along A.
     """
     depth = np.interp(course.body_z, *_DEPTH_MM)
     moves = np.arange(-_SOUGHT_MM, _SOUGHT_MM + 1, _AHEAD_STEP_MM)
     margin = depth.max() / 2 + _AHEAD_STEP_MM
     ahead = np.arange(moves[0] - margin, moves[-1] + margin, _AHEAD_STEP_MM)
-    points = np.empty((len(depth), len(ahead), len(_SIDEWAYS_MM), 3))  # heights, along A, along R
-    points[..., 0] = course.path[:, 0, None, None] + _SIDEWAYS_MM
+    points = np.empty((len(depth), len(ahead), len(_SIDEWAYS), 3))  # heights, along A, along R
+    points[..., 0] = course.path[:, :1, None] + depth[:, None, None] * _SIDEWAYS
     points[..., 1] = course.path[:, 1, None, None] + ahead[:, None]
     points[..., 2] = course.heights[:, None, None]
     hu = volume.sample(points.reshape(-1, 3)).reshape(points.shape[:3])
     blur = _ALONG_MM / np.diff(course.heights).mean()
-    bone = smoothed_rows(np.clip(hu, *_BONE_HU).mean(axis=2), blur)
+    columns = np.sort(np.clip(hu, *_BONE_HU), axis=2)
+    bone = smoothed_rows(columns[..., :_DARKER].mean(axis=2), blur)
     total = np.cumsum(bone, axis=1)
     # (m, moves): index along A of both ends of the window
     half = depth[:, None] / 2

@@ -7,6 +7,7 @@ import pytest
 from exact_patients import USUAL_MM, exact_map, patient
 from small_models import analytic_map
 
+from AnatomicalEmbedding import load_model
 from AnatomicalEmbedding.anatomy.names import VERTEBRAE
 from AnatomicalEmbedding.embedding.map import EmbeddingMap
 from AnatomicalEmbedding.embedding.spine_reading import read_spine
@@ -130,6 +131,26 @@ def test_the_correction_gives_each_vertebra_its_usual_coordinate_and_leaves_the_
         [shown.points_ras[name] for name in ("liver_dome", "spleen_centre", "kidney_left_centre")]
     )
     assert np.abs(embedding.sample(organs) - raw.sample(organs)).max() < 1.0
+
+
+def test_a_bright_aorta_does_not_draw_the_course_out_of_the_bone(shown):
+    numbers = {name: number for number, name in shown.label_names.items()}
+    voxels = np.where(shown.labels == numbers["aorta"], 400, shown.volume.voxels)
+    bright = replace(shown.volume, voxels=voxels.astype(np.int16))
+    plain, filled = (
+        exact_map(replace(shown, volume=volume)).spine for volume in (shown.volume, bright)
+    )
+    offset = np.interp(plain.course[:, 2], filled.course[:, 2], filled.course[:, 1])
+    assert np.abs(offset - plain.course[:, 1]).max() < 5
+
+
+def test_both_phases_of_a_patient_have_one_course(real_data):
+    model = load_model("ct-open", "cpu")
+    scans = [real_data / "dev" / f"waw0697_{phase}.nii.gz" for phase in ("ap", "eqp")]
+    arterial, later = (model.embed(scan).spine.course for scan in scans)
+    shared = np.arange(max(arterial[0, 2], later[0, 2]), min(arterial[-1, 2], later[-1, 2]), 5)
+    ahead = [np.interp(shared, course[:, 2], course[:, 1]) for course in (arterial, later)]
+    assert np.abs(np.subtract(*ahead)).max() < 6
 
 
 def test_a_map_file_keeps_the_spine(shown, tmp_path):
