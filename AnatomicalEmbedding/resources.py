@@ -26,6 +26,11 @@ def read_table(name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+def read_rows(name: str) -> list[list[str]]:
+    """Return the rows of a CSV file in Resources as `read_table`, without the names of the columns."""
+    return [list(row.values()) for row in read_table(name)]
+
+
 def weights_file(name: str = "auto") -> Path:
     """Return the path of a weights file, which may not exist. name: "auto", the name of shipped weights, or a path."""
     path = Path(name)

@@ -14,21 +14,24 @@ AXES: dict[str, Code] = {
 }
 
 STATE: Code = ("state", SCHEME, "Review of the lesion in this study")
+_STATES = {
+    MARKED: "Marked by a person",
+    PROPOSED: "UNCONFIRMED: proposed by software, not reviewed",
+    CONFIRMED: "Proposed by software, confirmed by a person",
+    MOVED: "Proposed by software, corrected by a person",
+    NOT_VISIBLE: "Place is in the scan, lesion is not visible",
+    OUTSIDE: "Place is not in the scan",
+    MERGED: "Merged with another lesion",
+}
 STATE_CODES: dict[str, Code] = {
-    MARKED: ("marked", SCHEME, "Marked by a person"),
-    PROPOSED: ("proposed", SCHEME, "UNCONFIRMED: proposed by software, not reviewed"),
-    CONFIRMED: ("confirmed", SCHEME, "Proposed by software, confirmed by a person"),
-    MOVED: ("moved", SCHEME, "Proposed by software, corrected by a person"),
-    NOT_VISIBLE: ("not-visible", SCHEME, "Place is in the scan, lesion is not visible"),
-    OUTSIDE: ("outside", SCHEME, "Place is not in the scan"),
-    MERGED: ("merged", SCHEME, "Merged with another lesion"),
+    state: (state.replace(" ", "-"), SCHEME, meaning) for state, meaning in _STATES.items()
 }
 ROLE: Code = ("role", SCHEME, "Role of the lesion in the response")
+_LESIONS = {False: ("", "lesion"), True: ("-node", "lymph node")}
 ROLE_CODES: dict[tuple[bool, bool], Code] = {  # target, nodal
-    (True, False): ("target", SCHEME, "Target lesion"),
-    (True, True): ("target-node", SCHEME, "Target lymph node"),
-    (False, False): ("non-target", SCHEME, "Non-target lesion"),
-    (False, True): ("non-target-node", SCHEME, "Non-target lymph node"),
+    (role == "target", nodal): (f"{role}{end}", SCHEME, f"{role.capitalize()} {lesion}")
+    for role in ("target", "non-target")
+    for nodal, (end, lesion) in _LESIONS.items()
 }
 MERGED_WITH: Code = ("merged-with", SCHEME, "Tracking UID of the lesion it merged with")
 SPLIT_FROM: Code = ("split-from", SCHEME, "Tracking UID of the lesion it split from")

@@ -135,7 +135,7 @@ def _occupancy(
     first = facts["first"]
     real = facts["real"]
     are_whole = all(type(n) is int for n in (*first, real))
-    if not are_whole or share.dtype != np.uint8 or not share.any():
+    if not are_whole or share.dtype != np.uint8 or share.ndim != 3 or not share.any():
         raise ValueError("no occupancy")
     after = np.add(first, share.shape[::-1])  # the last cell
     if len(first) != 3 or min(first) < 0 or (after > SHAPE[::-1]).any():

@@ -21,6 +21,7 @@ from math import erf, exp, pi, sqrt
 
 import numpy as np
 
+from ..resources import read_rows
 from .grid_weights import NOWHERE, Field, Grid, joined
 from .qualifiers import Qualifier
 
@@ -44,15 +45,8 @@ ALONG = {
 }
 # of qualifiers: axis, and the range along it as fractions of the extent; by hand: thirds that overlap a little
 _ZONES = {
-    "upper": (2, 0.64, 1.0),
-    "proximal": (2, 0.64, 1.0),
-    "lower": (2, 0.0, 0.36),
-    "distal": (2, 0.0, 0.36),
-    "middle": (2, 0.3, 0.7),
-    "anterior": (1, 0.62, 1.0),
-    "posterior": (1, 0.0, 0.38),
-    "medial": (0, 0.0, 0.38),
-    "lateral": (0, 0.62, 1.0),
+    name: ("RAS".index(axis), float(low), float(high))
+    for name, _words, axis, low, high in read_rows("Words/zones.csv")
 }
 _RELATIONS = {"above": "superior", "below": "inferior", "before": "anterior", "behind": "posterior"}
 

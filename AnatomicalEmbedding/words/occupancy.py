@@ -17,6 +17,7 @@ import torch
 from ..anatomy.names import VERTEBRAE
 from ..embedding.grid_reading import read_linear
 from ..embedding.map import EmbeddingMap
+from ..resources import read_rows
 from ..scan.geometry import slices_between
 from ..spine.vertebrae import Spine
 from .atlas import LOW_MM, STEP_MM, Occupancy
@@ -27,30 +28,12 @@ _TO_ARCH_MM = 16.0  # from the middle of a vertebra's body to its arch
 _BELOW_FADE_MM, _ABOVE_FADE_MM = 8.0, 4.0
 _BACK_MM, _FRONT_MM, _LEAST_PART = -40.0, 60.0, 0.1  # see `faded`
 # Wide bins for enhanced vessels, because cells that a thin vessel fills in part are darker. Narrow bins find fewer.
-_EDGES = np.array(
-    [
-        *(-2000, -950, -900, -800, -600, -400, -250, -160, -120, -90, -60, -30, -10, 0),
-        *range(10, 110, 10),
-        *(120, 140, 160, 180, 200, 250, 300, 400, 600, 1000, 4000),
-    ],
-    np.float32,
-)
+_EDGES = np.array(read_rows("Words/hu_bins.csv"), np.float32).ravel()
 # of the bins; the outermost bins are limited, as they are open
 _MIDDLES = ((_EDGES[:-1] + _EDGES[1:]) / 2).clip(-1000, 1500)
 _WIDTHS = np.diff(_EDGES).clip(10, 200)
 # For each tissue: lowest and highest mean HU of a cell, and the softness of these limits in HU
-_TISSUES: dict[str, tuple[float, float, float]] = {
-    "bone": (110, 900, 60),
-    "lung": (-960, -500, 80),
-    "air": (-1100, -550, 150),
-    "fat": (-150, -30, 30),
-    "soft": (-5, 200, 25),
-    "vessel": (10, 420, 20),
-    "artery": (10, 420, 20),
-    "muscle": (5, 130, 25),
-    "fluid": (-20, 130, 20),
-    "brain": (0, 90, 20),
-}
+_TISSUES = {name: tuple(map(float, limits)) for name, *limits in read_rows("Words/tissues.csv")}
 _ROUNDS = 3  # of learning the CT numbers of the structure; by hand
 _CELLS_LIMIT = 30_000  # CT numbers are learnt from about this number of cells
 _LEAST, _SUREST = 0.004, 0.98

@@ -8,6 +8,7 @@ Otherwise, a finding in the place is denied ("no hydronephrosis of the right kid
 from dataclasses import dataclass
 from functools import lru_cache
 
+from ..resources import read_rows
 from .tokens import Words, word_set
 
 
@@ -36,21 +37,10 @@ class Qualifier:
         return phrases.get(self.kind, self.kind)
 
 
-_ZONE_WORDS = {
-    "upper": "upper superior cranial apical top high",
-    "lower": "lower inferior caudal basal low bottom",
-    "middle": "mid middle central interpolar",
-    "anterior": "anterior ventral front",
-    "posterior": "posterior dorsal rear",
-    "medial": "medial inner",
-    "lateral": "lateral outer",
-    "proximal": "proximal",
-    "distal": "distal",
-}
-ZONES = {word: zone for zone, words in _ZONE_WORDS.items() for word in words.split()}
+ZONES = {word: zone for zone, words, *_ in read_rows("Words/zones.csv") for word in words.split()}
 ZONE_NOUNS = word_set(
-    "pole third half part portion aspect zone region end tip wall surface margin border limb quarter segment side "
-    "area level section edge"
+    "pole poles third thirds half part portion aspect zone region end tip wall walls surface margin border limb "
+    "quarter segment side area level section edge"
 )
 # Parts that the search cannot find. For "origin of the aorta" the answer is the aorta, with a remark on "origin".
 PARTS = word_set(

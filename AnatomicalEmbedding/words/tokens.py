@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ..resources import read_rows
+
 Words = Sequence[str]  # the words of one sentence, in their order, as in `Token.word`
 
 
@@ -16,7 +18,10 @@ def word_set(words: str) -> frozenset[str]:
 
 MOST_CHARACTERS = 30_000  # ten times a long report; read within a second
 _LONGEST_SENTENCE = 800  # characters; longer sentences are read in pieces, to limit the time
-_SENTENCE_END = re.compile(r"(?<![0-9])[.!?](?=\s|$)|[.!?](?=\s+[A-Z]|\s*$)|[;\n\r]+")
+# the point of "L." and "Rt." ends no sentence
+_SENTENCE_END = re.compile(
+    r"(?<!\b[LRlr])(?<!\b[LRlr]t)(?:(?<![0-9])[.!?](?=\s|$)|[.!?](?=\s+[A-Z]|\s*$))|[;\n\r]+"
+)
 _WORD = re.compile(
     r"'s(?![a-z0-9])|[0-9]+[.,][0-9]+"
     r"|th[0-9]{1,2}(?![a-z0-9])|[ctlsd][0-9]{1,2}(?![a-z0-9])"
@@ -25,41 +30,16 @@ _WORD = re.compile(
     r"|[0-9]+|[a-z]+|[^\s_]"
 )
 _ROMAN = {
-    "i": "1",
-    "ii": "2",
-    "iii": "3",
-    "iv": "4",
-    "v": "5",
-    "vi": "6",
-    "vii": "7",
-    "viii": "8",
-    "iva": "4a",
-    "ivb": "4b",
-}
+    numeral: str(number)
+    for number, numeral in enumerate(["i", "ii", "iii", "iv", "v", "vi", "vii", "viii"], start=1)
+} | {"iva": "4a", "ivb": "4b"}
 _NUMBERED = word_set("segment level station")
 _NODE = word_set(
     "lymph node nodes nodal lymphadenopathy lymphadenopathies adenopathy adenopathies lap laps ln lns lymphnode "
     "lymphnodes lymphonodus"
 )
-_OTHER_FORMS = {
-    "esophagus": "oesophagus",
-    "esophageal": "oesophageal",
-    "cecum": "caecum",
-    "celiac": "coeliac",
-    "abdomen": "abdominopelvic",
-    "hilar": "hiler",
-    "right": "rt dextra dexter dextrum",
-    "left": "lt sinistra sinister sinistrum",
-    "bilateral": "bilaterally",
-    "segment": "seg sg segments",
-    "station": "stations",
-    "level": "levels",
-    "rib": "ribs",
-    "vertebra": "vertebrae vertebras",
-    "lobe": "lobi lobus lobes",
-}
 _SIGNS = dict.fromkeys("–—−‐‑", "-") | dict.fromkeys("’‘", "'")
-_SAME = {form: word for word, forms in _OTHER_FORMS.items() for form in forms.split()}
+_SAME = {form: word for word, forms in read_rows("Words/spellings.csv") for form in forms.split()}
 
 
 @dataclass(frozen=True)

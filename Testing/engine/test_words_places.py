@@ -93,6 +93,8 @@ def test_qualifiers_move_the_place(finder):
         for words in ("right kidney", "upper pole of the right kidney", "right kidney lower pole")
     )
     assert lower.point_ras[2] < whole.point_ras[2] < upper.point_ras[2]
+    left, right = (finder.find(parse(f"{side} liver lobe")[0])[0] for side in ("left", "right"))
+    assert left.point_ras[0] < finder.place("liver").point_ras[0] < right.point_ras[0]
     (before,) = finder.find(parse("anterior to the sacrum")[0])
     assert before.point_ras[1] > finder.place("sacrum").point_ras[1]
 

@@ -32,6 +32,7 @@ def test_what_is_staged_is_what_is_there(staged: Staged) -> None:
                 "Recipes",
                 "Structures",
                 "Terms",
+                "Words",
             )
         ),
     ]
