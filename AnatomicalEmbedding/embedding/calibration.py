@@ -22,9 +22,6 @@ SUFFIX = ".calibration.safetensors"
 # Columns of `Forest.outcomes`. The error of a point that the target does not show counts as 0.
 OUTCOMES = ("present", "within 10 mm", "within 20 mm", "error mm")
 _METADATA_KEY = "anatomical_embedding_calibration"
-# Files of earlier versions, also shipped ones, have a forest for this effort, which no longer exists. Only this forest
-# used the last value of their evidence, the error of an answer that was matched back to the template.
-_OLD_EFFORT, _OLD_EVIDENCE = "thorough", ("spread", "cycle")
 _CHUNK = 2000  # matches at a time; only limits memory
 
 
@@ -142,13 +139,10 @@ class Calibration:
             metadata, tensors = read_tensor_file(path, _METADATA_KEY)
             weights_hash = str(metadata.pop("weights_sha256"))
             evidence = tuple(map(str, metadata.pop("evidence")))
-            if evidence[-2:] == _OLD_EVIDENCE:
-                evidence = evidence[:-1]  # without the value that only the old effort used
             parts: dict[str, dict[str, np.ndarray]] = {}
             for key, values in tensors.items():
                 effort, name = key.split("/")
-                if effort != _OLD_EFFORT:
-                    parts.setdefault(effort, {})[name] = values.numpy()
+                parts.setdefault(effort, {})[name] = values.numpy()
             forests = {effort: Forest(**arrays) for effort, arrays in parts.items()}
             for forest in forests.values():
                 forest.check(len(evidence))
