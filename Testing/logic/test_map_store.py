@@ -41,7 +41,7 @@ class SlowEngine(Engine):
                 if cancelled():
                     raise CancelledError("cancelled")
                 time.sleep(0.002)
-            return f"map by {self.choice.weights}"
+            return f"map by {self.choice.weights}, {volume.voxels.min()}"
         finally:
             self.ended.set()
 
@@ -147,6 +147,18 @@ def test_a_volume_that_leaves_the_scene_takes_its_map_along(scene, store):
     scene.RemoveNode(node)
     gc.collect()
     assert gone() is None
+
+
+def test_a_volume_that_changes_meanwhile_never_gets_the_map_of_its_earlier_voxels(scene, slow):
+    node = add_patient(0)
+    slow.request([node])
+    assert slow.engine.started.wait(5)
+    slicer.util.arrayFromVolume(node)[:] = -7
+    slicer.util.arrayFromVolumeModified(node)
+    slow.request([node])
+    slow.engine.go.set()
+    finish(slow)
+    assert slow.map(node).endswith(", -7")
 
 
 def test_deleting_a_volume_stops_its_work(scene, slow):

@@ -153,6 +153,8 @@ def test_a_python_that_is_not_there_is_named(tmp_path, command):
             ["step 3", "error: [/slicer/bin/python-real] exit abnormally - Report the problem."],
             "memory",
         ),
+        (["anatemb: 40 % Liver: outlining", "RuntimeError: CUDA out of memory."], "device cpu"),
+        (["anatemb: no scan.", "anatemb: 40 % a: b", "anatemb: skipped: a: c"], "no scan"),
         ([], "exit code 1"),
     ],
 )

@@ -183,13 +183,24 @@ def _templateDrawing(template, sources: Sequence) -> Drawing:
     markups = []
     for source in sources:
         names = _namesOf(source)
-        userPoints = [pointId for pointId in names if not isFromSet(source, pointId)]
+        userPoints = [
+            pointId
+            for pointId in names
+            if not isFromSet(source, pointId) and _isIn(template, source, pointId)
+        ]
         labels += [names[pointId] for pointId in userPoints]
         places += [worldOf(source, pointId) for pointId in userPoints]
         markup = markupOf(source, tuple(names.values()))
         if markup is not None and len(userPoints) == len(names):
             markups.append(markup)
     return _drawing(labels, fromWorld(template, places), markups)
+
+
+def _isIn(template, source, pointId: str) -> bool:
+    """Return whether a point was not placed in another volume than the template."""
+    volumeId = source.GetNthControlPointAssociatedNodeID(source.GetControlPointIndexByID(pointId))
+    placedIn = source.GetScene().GetNodeByID(volumeId or "")
+    return placedIn in (None, template) or not placedIn.IsA("vtkMRMLVolumeNode")
 
 
 def _targetDrawing(volume, sources: Sequence, answerLists: Sequence[AnswerList]) -> Drawing:

@@ -110,11 +110,15 @@ class OutlineFolder:
             return {}
 
     def outlined(self, run: Path) -> list[str]:
-        """Return the file names, without ending, of the scans that were outlined after the end of this training run."""
+        """Return the file names, without ending, of the scans that this run has outlined as they are."""
         trained = _timeOf(run / "segmenter.safetensors")
         if not trained:  # before the end of the training
             return []
-        return [name for name in self.table() if _timeOf(self.labels(name)) >= trained]
+        return [
+            name
+            for name in self.table()
+            if _timeOf(self.labels(name)) >= max(trained, _timeOf(self.scans / f"{name}.nii.gz"))
+        ]
 
     def labels(self, name: str) -> Path:
         """Return the path of the file with the outlines of a scan."""

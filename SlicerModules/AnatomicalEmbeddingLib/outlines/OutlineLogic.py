@@ -67,7 +67,8 @@ class OutlineProcess(EngineProcess):
         """
         if stopped:
             self.problem = "Stopped; press Segment to continue the run."
-        elif code and not self.skipped:  # the exit code is also nonzero if scans were skipped
+        # the exit code is also nonzero if scans were skipped, which the last line says
+        elif code and not (lines and "scans were skipped" in lines[-1]):
             self.problem = stopReason(code, lines)
 
 

@@ -59,6 +59,17 @@ def test_points_and_corrections_become_examples_and_no_machine_answer_does(bench
         np.testing.assert_allclose(sorted(places), sorted(map(tuple, true)), atol=0.01)
 
 
+def test_points_of_another_template_are_no_examples_of_this_one(bench, scans, tmp_path):
+    bench.logic.setScans(scans[3], scans[1:2])
+    bench.place("liver_dome", 3)
+    bench.logic.points.SetNthControlPointAssociatedNodeID(0, scans[3].GetID())
+    bench.logic.setPoints(None)
+    bench.logic.setScans(scans[0], scans[1:2])
+    bench.place("carina")
+    save(bench, tmp_path / "a.landmarks.json")
+    assert read_landmark_set(tmp_path / "a.landmarks.json").names == ("carina",)
+
+
 def test_an_opened_set_is_placed_in_the_template_and_found_by_all_its_examples(
     bench, scans, set_file
 ):

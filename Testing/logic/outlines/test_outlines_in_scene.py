@@ -100,6 +100,14 @@ def test_a_folder_of_others_is_refused_and_one_of_ours_keeps_what_has_not_change
     assert len(before[0]) == 3
     time.sleep(0.02)
     assert write() == before
+    run = folder.run()
+    run.mkdir()
+    for path in (run / "segmenter.safetensors", folder.labels("b")):
+        path.write_text("")
+    (folder.results / "volumes.csv").write_text("scan\nb.nii.gz\n")
+    assert folder.outlined(run) == ["b"]
+    folder.write("b", snapshot(patients[2]))
+    assert folder.outlined(run) == [], "the scan is another one now"
     liver[0] = 1
     assert write()[1] != before[1]
     folder.prepare(["b"])

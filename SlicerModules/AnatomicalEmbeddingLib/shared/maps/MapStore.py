@@ -99,6 +99,7 @@ class MapStore(Listener):
                 continue
             if onlyKept:
                 self._kept.add(node.GetID())
+            self._stop({node.GetID()})  # of earlier voxels
             self._set(node.GetID(), MapState(WAITING, content=contentKey(node)))
             problem = self.engine.problem()
             if problem is not None:

@@ -261,6 +261,7 @@ _REMEDIES = {  # message for the user, by a pattern in the reason of the failure
     r"No space left on device": "The disk with the folder of the run is full; make room, then resume.",
 }
 _STATED = "anatemb: "  # beginning of the command's messages to the user
+_NO_REASON = r"anatemb: (\d+ % |skipped: )"  # progress, and scans that were skipped
 # the last line of a traceback: the name of an exception, mostly with its message
 _RAISED = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Pool)\b(?:: .*)?$")
 _KILLED = (-9, 137)  # signal 9, as Python and as a shell state it
@@ -274,10 +275,11 @@ def stopReason(code: int, lines: Sequence[str]) -> str:
     raised = ""
     last = f"no message, exit code {code}"
     for line in lines:
-        if line.startswith(_STATED):
+        if line.startswith(_STATED) and not re.match(_NO_REASON, line):
             stated = line
         if _RAISED.match(line):
             raised = line
+            stated = ""
         if line.strip():
             last = line
     for pattern, remedy in _REMEDIES.items():
