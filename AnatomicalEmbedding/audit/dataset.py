@@ -15,6 +15,7 @@ from ..scan.label_map import LabelMap
 from ..scan.sources import Source, distinct_names, list_sources
 from ..scan.volume import Volume
 from ..structures.label_files import (
+    canonical_names,
     check_same_grid,
     has_own_names,
     list_of_names,
@@ -126,6 +127,7 @@ def read_entry_labels(entry: LabelledScan) -> LabelMap:
     path = entry.labels[0]
     if entry.list_of_names is not None:
         texts = read_texts(entry.list_of_names)
+        canonical_names(texts, entry.list_of_names)  # refuses a name that two labels have
         return LabelMap(*read_label_image(path), {text: value for value, text in texts.items()})
     if image_suffix(path) and not is_label_map(path):
         return _read_masks(entry.labels)

@@ -1,7 +1,7 @@
 """The usual body: where structures lie, how large they are, and how the usual body is fitted to the labels of a scan.
 
-The table `Resources/Structures/usual.csv` says where structures lie in the average body; `usual_table.py` in
-Testing/benchmarks measures it. A frame moves its places into a patient.
+The table `Resources/Structures/usual.csv` says where structures lie in the average body; `make_usual_table.py` in
+tools measures it. A frame moves its places into a patient.
 """
 
 from __future__ import annotations

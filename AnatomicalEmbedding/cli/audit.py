@@ -51,19 +51,18 @@ def run(options: argparse.Namespace) -> int:
     # the highest score first; findings of equal score by the name of their scan
     findings.sort(key=lambda finding: (-finding["score"], finding["scan"]))
     wrong = [finding for finding in findings if finding["score"] >= options.limit]
+    skipped = [
+        {"scan": record["name"], "reason": record["error"]} for record in records if record["error"]
+    ]
     values = {
         "scans": len(records),
         "limit": options.limit,
-        "clean": len(records) - len({finding["scan"] for finding in wrong}),
+        "clean": len(records) - len(skipped) - len({finding["scan"] for finding in wrong}),
         "counts": Counter(finding["problem"] for finding in wrong),
         "findings": [
             {key: finding[key] for key in finding if key != "pictures"} for finding in findings
         ],
-        "skipped": [
-            {"scan": record["name"], "reason": record["error"]}
-            for record in records
-            if record["error"]
-        ],
+        "skipped": skipped,
     }
     written = [options.output / "audit.csv", options.output / "audit.json"]
     rows = [[finding[column] for column in COLUMNS] for finding in findings]

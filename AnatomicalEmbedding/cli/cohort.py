@@ -437,7 +437,7 @@ def run_export(options: argparse.Namespace) -> None:
     with Store(options.store) as store:
         search = Search(store)
         answers = None
-        if options.words or options.like:
+        if options.words or options.like or options.point or options.box:
             answers = find(search, check_place(options), options)
         make_folder(options.output)
         written = [_write_scans(store, options.output)]

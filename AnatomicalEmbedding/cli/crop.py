@@ -117,8 +117,9 @@ def run(options: argparse.Namespace) -> None:
                 cropped[end] = crop.bounds_ras
                 rows.append([path, str(output), " ".join(members), *size, missing])
             if scans.series is not None:
-                written.append(options.output / f"{_file_name(name)}_crop.seg.dcm")
-                write_box_seg(cropped, volume.shape, volume.ijk_to_ras, scans.series, written[-1])
+                seg = options.output / f"{_file_name(name)}_crop.seg.dcm"
+                write_box_seg(cropped, volume.shape, volume.ijk_to_ras, scans.series, seg)
+                written.append(seg)
     written += scans.write_table("crops", COLUMNS, rows)
     table = [[Path(row[1]).name, " x ".join(map(str, row[3:6])), *row[6:]] for row in rows]
     header = ["crop", "voxels", "scan / crop", "missing"]
@@ -166,10 +167,11 @@ def _paste(options: argparse.Namespace) -> None:
                 written.append(output)
                 if scans.series is not None:
                     stem = display_name(result).removesuffix(".seg")
-                    written.append(options.output / f"{stem}.seg.dcm")
+                    seg = options.output / f"{stem}.seg.dcm"
                     labels = GetArrayViewFromImage(pasted)
                     names_file = list_of_names(result)
-                    _write_pasted(labels, volume, names_file, scans.series, written[-1])
+                    _write_pasted(labels, volume, names_file, scans.series, seg)
+                    written.append(seg)
     scans.finish({}, None, written)
 
 

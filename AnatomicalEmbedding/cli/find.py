@@ -79,26 +79,30 @@ def run_find(options: argparse.Namespace) -> None:
     scans = Scans(options)
     console.make_folder(options.output)
     for path, name, volume, embedding in scans.embedded(model):
-        finder = PlaceFinder(embedding, volume, atlas)
-        places = [(words, place) for words, mention in mentions for place in finder.find(mention)]
-        new_rows = [_row(words, path, place) for words, place in places]
-        new_rows += [_missed_row(part, path) for part in missed]
-        rows += new_rows
-        records = console.as_records(COLUMNS, new_rows)
-        answers += records
-        # the first records are the places; the words that were not understood follow
-        for (_, place), record in zip(places, records, strict=False):
-            record["title"] = place.title
-            record["side"] = place.side or None
-            record["negated"] = place.negated
-            record["levels"] = place.levels or None
-        points = points_of(places)
-        written.append(options.output / f"{name}.places.mrk.json")
-        write_markups(written[-1], points)
-        written += scans.write_points_report(name, points)
-        if not options.no_report:
-            page = options.output / f"{name}.places.html"
-            written.append(write_places_report(page, volume, name, places, missed))
+        with scans.skipping():
+            finder = PlaceFinder(embedding, volume, atlas)
+            places = [
+                (words, place) for words, mention in mentions for place in finder.find(mention)
+            ]
+            new_rows = [_row(words, path, place) for words, place in places]
+            new_rows += [_missed_row(part, path) for part in missed]
+            records = console.as_records(COLUMNS, new_rows)
+            # the first records are the places; the words that were not understood follow
+            for (_, place), record in zip(places, records, strict=False):
+                record["title"] = place.title
+                record["side"] = place.side or None
+                record["negated"] = place.negated
+                record["levels"] = place.levels or None
+            points = points_of(places)
+            markups = options.output / f"{name}.places.mrk.json"
+            write_markups(markups, points)
+            written.append(markups)
+            written += scans.write_points_report(name, points)
+            if not options.no_report:
+                page = options.output / f"{name}.places.html"
+                written.append(write_places_report(page, volume, name, places, missed))
+            rows += new_rows
+            answers += records
     written += scans.write_table("places", COLUMNS, rows)
     table = [[str(row[0])[:_MOST_CHARACTERS], scans.names[str(row[1])], *row[2:]] for row in rows]
     scans.finish({"places": answers}, (COLUMNS, table), written)

@@ -175,18 +175,20 @@ def run_run(options: argparse.Namespace) -> None:
     pictured: list[dict[str, Any]] = []
     written = []
     for path, name, volume, embedding in maps:
-        matches = landmark_set.find(embedding)
-        rows += _landmark_rows(path, landmark_set, matches)
-        values = measurements(landmark_set.markups, labels, matches)
-        measured += [_measurement_row(path, value) for value in values]
-        drawing = landmark_set.draw(embedding, matches)
-        written.append(options.output / f"{name}.mrk.json")
-        points = write_matches(written[-1], name, drawing, matches, embedding.unit_mm)
-        present = present_points(points, matches, [])
-        written += scans.write_points_report(name, *present, values)
-        if not options.no_report:
-            picture = volume if len(pictured) < _PICTURED else None
-            pictured.append(scan_row(name, labels, matches, values, picture))
+        with scans.skipping():
+            matches = landmark_set.find(embedding)
+            values = measurements(landmark_set.markups, labels, matches)
+            drawing = landmark_set.draw(embedding, matches)
+            markups = options.output / f"{name}.mrk.json"
+            points = write_matches(markups, name, drawing, matches, embedding.unit_mm)
+            written.append(markups)
+            present = present_points(points, matches, [], embedding.unit_mm)
+            written += scans.write_points_report(name, *present, values)
+            if not options.no_report:
+                picture = volume if len(pictured) < _PICTURED else None
+                pictured.append(scan_row(name, labels, matches, values, picture))
+            rows += _landmark_rows(path, landmark_set, matches)
+            measured += [_measurement_row(path, value) for value in values]
     written += scans.write_table("landmarks", COLUMNS, rows)
     written += scans.write_table("measurements", MEASUREMENT_COLUMNS, measured)
     if pictured:

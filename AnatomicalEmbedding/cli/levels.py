@@ -46,13 +46,13 @@ def run(options: argparse.Namespace) -> None:
             levels = find_levels(PlaceFinder(embedding, volume, atlas), volume)
             console.say(f"{name}: {levels.basis}.", options.json)
             scan_rows = [_row(path, k, place) for k, place in levels.places]
-            rows += scan_rows
             places = console.as_records(COLUMNS, scan_rows)
             slices = console.as_records(SliceLevel._fields, levels.slices)
+            written += _write(scans, name, volume, levels, options)
+            rows += scan_rows
             answers.append(
                 {"scan": str(path), "basis": levels.basis, "places": places, "slices": slices}
             )
-            written += _write(scans, name, volume, levels, options)
     written += scans.write_table("levels", COLUMNS, rows)
     vertebrae = [row for row in rows if row[1].startswith(VERTEBRA)]
     table_rows = [(scans.names[str(path)], *columns) for path, *columns in vertebrae]

@@ -105,12 +105,14 @@ def run(options: argparse.Namespace) -> None:
             structures = finder.find(embedding)
             boxes = {n: box.box_ras for n, box in structures.items() if box.box_ras is not None}
             if boxes and scans.series is not None:
-                written.append(options.output / f"{name}.boxes.dcm")
-                write_box_seg(boxes, volume.shape, volume.ijk_to_ras, scans.series, written[-1])
+                seg = options.output / f"{name}.boxes.dcm"
+                write_box_seg(boxes, volume.shape, volume.ijk_to_ras, scans.series, seg)
+                written.append(seg)
             if boxes:
-                written.append(options.output / f"{name}.boxes.mrk.json")
+                rois = options.output / f"{name}.boxes.mrk.json"
                 descriptions = {n: _description(structures[n], options.recall) for n in boxes}
-                write_rois(written[-1], boxes, descriptions)
+                write_rois(rois, boxes, descriptions)
+                written.append(rois)
             rows += [box_row(path, structure) for structure in structures.values()]
             if not options.no_report:
                 page = options.output / f"{name}.html"

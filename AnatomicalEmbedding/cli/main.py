@@ -24,10 +24,10 @@ EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
 _DISK_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 _COMMANDS = (
-    "demo doctor info embed match landmarks followup register view locate find levels audit crop segment cohort "
+    "demo doctor info match landmarks followup register view locate find levels audit crop segment cohort "
     "structures prepare train weights evaluate calibrate dicomweb"
 )
-_OF_ANY_KIND = "match landmarks embed info view"  # commands that take weights of the kind "any"
+_OF_ANY_KIND = "match landmarks info view"  # commands that take weights of the kind "any"
 
 
 class _Parser(argparse.ArgumentParser):

@@ -131,7 +131,7 @@ def run(options: argparse.Namespace) -> None:
     console.check_inside(template, options.template, points.labels, points.points_ras)
     mapped = _map_scan(template, model, options)
     answers: list[Answer] = []
-    reports, uids = _report_template(options, points)
+    reports, uids = _report_template(options, points, name)
     for path, name, volume in scans.read(model.check_scan):
         with scans.skipping():
             target = _map_scan(volume, model, options)
@@ -150,7 +150,7 @@ def run(options: argparse.Namespace) -> None:
             is_pictured = not options.no_report and len(answers) < _REPORT_TARGETS
             answers.append(answer if is_pictured else answer._replace(volume=None))
             reports += scans.write_points_report(
-                name, *present_points(points, answer.matches, uids)
+                name, *present_points(points, answer.matches, uids, mapped.map.unit_mm)
             )
     if not answers:
         scans.check()
@@ -318,10 +318,11 @@ def _with_faults(scan: RelatedScan) -> Volume:
 
 
 def _report_template(
-    options: argparse.Namespace, points: PointList
+    options: argparse.Namespace, points: PointList, name: str
 ) -> tuple[list[Path], list[str]]:
     """With --dicom, write the points of the template as a DICOM report, if the template is DICOM. Returns the paths of
-    the reports, and the tracking UID of each point, which is the same in the reports of all scans."""
+    the reports, and the tracking UID of each point, which is the same in the reports of all scans. name: of the
+    template."""
     if not options.dicom:
         return [], []
     from ..dicom.source import source_at
@@ -331,14 +332,14 @@ def _report_template(
     uids = new_uids(len(points))
     if not options.template.is_dir() and not is_dicom_file(options.template):
         return [], uids
-    path = options.output / "template.sr.dcm"
+    path = options.output / f"{name}.template.sr.dcm"
     uid = console.chosen_series(options.template, options.series)
     write_points_report(points, source_at(options.template, uid), path, tracking_uids=uids)
     return [path], uids
 
 
 def present_points(
-    points: PointList, matches: Matches, uids: list[str]
+    points: PointList, matches: Matches, uids: list[str], unit_mm: float
 ) -> tuple[PointList, list[float | None], list[str]]:
     """Keep the points that the target shows.
 
@@ -346,6 +347,7 @@ def present_points(
         points: N points.
         matches: their matches.
         uids: tracking UID of each point; [] without.
+        unit_mm: unit of the maps.
 
     Returns:
         The points in the target, their expected errors in mm, and their tracking UIDs.
@@ -353,7 +355,7 @@ def present_points(
     present = [n for n, row in enumerate(matches.table()) if row["status"] != ABSENT]
     matches = matches[present]
     points = PointList(
-        tuple(points.labels[n] for n in present), matches.points_ras, descriptions(matches)
+        tuple(points.labels[n] for n in present), matches.points_ras, descriptions(matches, unit_mm)
     )
     errors_mm = [row["expected_error_mm"] for row in matches.table()]
     return points, errors_mm, [uids[n] for n in present if uids]

@@ -176,7 +176,9 @@ def _results(folder: Path, name: str, ends: Sequence[str], inputs: Sequence[Path
     """Return the paths of one scan's result files. Raises AnatomicalEmbeddingError if a result file would overwrite an
     input file."""
     results = [folder / f"{name}{end}" for end in ends]
-    if folder.resolve() in {path.resolve().parent for path in inputs}:  # may hold drawn outlines
+    if folder.resolve() in {
+        link.parent.resolve() for path in inputs for link in (path, path.resolve())
+    }:  # may hold drawn outlines
         drawn = [folder / f"{name}{end}" for end in (_SEGMENTS, _DICOM, *_NIFTI)]
         console.refuse_overwriting([*inputs, *drawn], results)
     return results

@@ -24,7 +24,7 @@ DUPLICATE = "duplicate"  # has the same content as an embedded scan
 UNUSABLE = "unusable"  # not a CT, damaged or too large; embedded only after the file has changed
 FAILED = "failed"  # the worker crashed, or an unexpected error occurred; the next run tries again
 STATES = (WAITING, EMBEDDED, DUPLICATE, UNUSABLE, FAILED)
-_FORMAT = 3  # stores of formats 1 and 2 have maps in an older format
+_FORMAT = 4  # stores of formats 1 to 3 have maps in an older format
 _BATCH_SCANS = 100  # scans added in one transaction
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
@@ -138,7 +138,7 @@ class Manifest:
     def _add(self, source: Source) -> str:
         """Add a scan, or update a scan whose files have changed. Returns "new", "known" or "changed"."""
         rows = self._execute(
-            "SELECT id, size, changed_ns FROM scans WHERE path = ? AND series = ?",
+            "SELECT id, size, changed_ns, scan_hash FROM scans WHERE path = ? AND series = ?",
             (source.path, source.series),
         )
         values = (json.dumps(source.files), source.size, source.changed_ns, WAITING)
@@ -155,6 +155,7 @@ class Manifest:
             " WHERE id = ?",
             (*values, rows[0]["id"]),
         )
+        self._mark_duplicates(rows[0]["scan_hash"])  # a duplicate takes its place
         return "changed"
 
     def finish(self, row_id: int, state: str, reason: str = "", **values: Any) -> None:

@@ -99,6 +99,8 @@ def _distinct(
     """Yield names and masks, and add the names as the file writes them to `texts`: name -> text. Raises PointsError if
     two structures have the same name."""
     for name, text, mask in outlines:
+        if name in texts:  # its code is the code of another structure
+            name = canonical_name(text)
         if name in texts:
             raise PointsError(
                 f"{path}: several structures have the name {name}; give each structure its own name."
@@ -168,15 +170,19 @@ def _read_structure_set(
     to_ijk = np.linalg.inv(LPS_FROM_RAS @ ijk_to_ras)
     for roi in document.ROIContourSequence:
         mask = np.zeros(shape, bool)
+        planes: dict[float, np.ndarray] = {}  # index k of each plane with contours -> its mask
         for contour in roi.get("ContourSequence") or ():
             if contour.ContourGeometricType == "CLOSED_PLANAR":
                 points = np.array(contour.ContourData, float).reshape(-1, 3)
                 ijk = transform_points(to_ijk, points)
-                k = int(np.rint(ijk[:, 2].mean()))
+                k = ijk[:, 2].mean().round(1)
                 if np.ptp(ijk[:, 2]) > 1:
                     raise ValueError("a contour is not parallel to the slices of the scan")
-                if 0 <= k < shape[0]:  # a contour in another contour of the structure is a hole
-                    mask[k] ^= _fill(ijk[:, :2], shape[1:])
+                # a contour in another contour of its plane is a hole
+                planes[k] = planes.get(k, False) ^ _fill(ijk[:, :2], shape[1:])
+        for k, plane in planes.items():  # planes may lie between slices
+            if 0 <= round(k) < shape[0]:
+                mask[round(k)] |= plane
         if mask.any():
             title = titles[roi.ReferencedROINumber]
             yield canonical_name(title), title, mask

@@ -34,16 +34,19 @@ class Drawing:
 
 
 def drawing_paths(folder: Path, scan: str) -> list[Path]:
-    """Return the files with the points and markups of a scan: SCAN.mrk.json, SCAN.NAME.mrk.json, or else SCAN.csv.
+    """Return the files with the points and markups of a scan: SCAN.mrk.json, or else SCAN.csv, and SCAN.NAME.mrk.json.
 
     Args:
         folder: folder of the scan.
         scan: name of the scan's file without its ending.
     """
-    prefix = f"{scan}."
-    paths = sorted(path for path in folder.glob("*.mrk.json") if path.name.startswith(prefix))
+    from ..scan.image_files import files_beside  # loads SimpleITK
+
+    paths = files_beside(folder, scan, "mrk.json")
     table = folder / f"{scan}.csv"
-    return paths or ([table] if table.is_file() else [])
+    if folder / f"{scan}.mrk.json" in paths or not table.is_file():
+        return paths
+    return [table, *paths]
 
 
 def read_drawing(paths: Sequence[Path], scan: str) -> Drawing:
@@ -64,7 +67,12 @@ def read_drawing(paths: Sequence[Path], scan: str) -> Drawing:
     edges_ras = {}
     for path in paths:
         if path.suffix.lower() == ".csv":
-            return Drawing(read_points(path))
+            table = read_points(path)
+            points += [
+                (label, place, "")
+                for label, place in zip(table.labels, table.points_ras, strict=True)
+            ]
+            continue
         for entry in read_markups(path):
             kind = entry.get("type")
             rows = entry_points(entry, path)

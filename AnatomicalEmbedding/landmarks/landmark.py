@@ -84,7 +84,7 @@ class Landmark:
                 if answers != (None, None):
                     compared += 1
                     counts.update({*(answers[0] or ()), *(answers[1] or ())})
-            name = max(counts, key=counts.__getitem__, default="")
+            name = max(sorted(counts), key=counts.__getitem__, default="")
             names.append(name if 2 * counts[name] > compared else "")
         return names
 

@@ -354,6 +354,7 @@ def make_landmark_set(
     result = landmark_set or LandmarkSet()
     maps: list[EmbeddingMap | Path] = []
     for embedding, points in scans:
+        calibration = embedding.calibration  # of the weights; a map on the disk does not have it
         drawing = Drawing(points) if isinstance(points, PointList) else points
         result = result.with_examples(embedding, drawing)
         if folder is None:
@@ -363,5 +364,7 @@ def make_landmark_set(
             embedding.save(path)
             maps.append(path)
     for stored in maps:
-        result = result.measured(EmbeddingMap.load(stored) if isinstance(stored, Path) else stored)
+        if isinstance(stored, Path):
+            stored = replace(EmbeddingMap.load(stored), calibration=calibration)
+        result = result.measured(stored)
     return result

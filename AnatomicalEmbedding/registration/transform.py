@@ -109,8 +109,8 @@ class Registration:
         """The reason why the user should check the result, or "" if there is no reason."""
         if self.distance_mm > _MATCHES_MM or self.spine_mm > _SPINES_MM:  # False for NaN
             return (
-                f"The two scans do not fit well: {self.quality}. Check the result before you use it, or choose a less "
-                "rigid kind of registration."
+                f"The two scans do not fit well: {self.quality}. Check the result before you use it, or try another "
+                "kind of registration."
             )
         return ""
 

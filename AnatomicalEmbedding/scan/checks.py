@@ -240,7 +240,8 @@ def check_hounsfield(voxels: np.ndarray, where: str) -> None:
     integral = inside.dtype.kind == "i" or bool(np.all(inside == np.rint(inside)))
     if integral and low >= 0 and high <= 255 and np.unique(inside).size <= _MAX_LABELS:
         raise VolumeError(
-            f"{where}: looks like a label map, not a CT ({summary}); give the CT of this label map."
+            f"{where}: looks like a label map, not a CT ({summary}); give the CT of this label map. MR needs weights "
+            "of its own kind: anatemb train --kind any."
         )
     # Without the rescale intercept, all tissue but lung, from fat to vessels with contrast, has values of 850 to 1300.
     dense = np.count_nonzero(inside > 500)

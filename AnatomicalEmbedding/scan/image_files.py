@@ -1,5 +1,6 @@
 """Read and write image files other than DICOM, through SimpleITK and with checks that SimpleITK does not make."""
 
+import glob
 import math
 import os
 import re
@@ -44,6 +45,20 @@ def display_name(path: Path) -> str:
     """Return the file or folder name without an image suffix."""
     suffix = image_suffix(path)
     return path.name[: -len(suffix)] if suffix else path.name
+
+
+def files_beside(folder: Path, scan: str, ending: str) -> list[Path]:
+    """Return the files SCAN.ENDING and SCAN.NAME.ENDING of a folder, but none of another scan, such as SCAN.2.
+
+    Args:
+        folder: the folder.
+        scan: name of the scan's file without its ending.
+        ending: such as "mrk.json".
+    """
+    names = {display_name(path) for path in folder.iterdir() if path.is_dir() or image_suffix(path)}
+    longer = tuple(f"{name}." for name in names if name.startswith(f"{scan}."))
+    files = sorted(folder.glob(f"{glob.escape(scan)}.*{ending}"))
+    return [path for path in files if not path.name.startswith(longer)]
 
 
 def is_label_map(path: Path) -> bool:

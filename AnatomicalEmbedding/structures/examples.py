@@ -1,6 +1,5 @@
 """Reads scans with known structures (labelled scans, synthetic patients), and examples that a user marked."""
 
-import glob
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from ..files import require_folder
 from ..phantom import SPACING_MM, Phantom, make_phantom
 from ..scan.boxes import read_rois
 from ..scan.geometry import transform_points
-from ..scan.image_files import display_name
+from ..scan.image_files import display_name, files_beside
 from ..scan.label_map import LabelMap
 from ..scan.volume import Volume
 from .label_names import find_structures
@@ -160,7 +159,7 @@ def _drawn_boxes(scan: Path) -> dict[str, np.ndarray]:
     stem = display_name(scan)
     boxes = {}
     ending = _ROI_SUFFIX.removeprefix(".")
-    for path in sorted(scan.parent.glob(f"{glob.escape(stem)}.*{ending}")):
+    for path in files_beside(scan.parent, stem, ending):
         named = path.name.removeprefix(f"{stem}.").removesuffix(ending).strip(".")
         for name, box in read_rois(path, unnamed=named or "box").items():
             boxes[canonical_name(name)] = box

@@ -80,7 +80,7 @@ class LabelledBody:
         voxels, ijk_to_ras = read_label_image(path, "LPS")
         names = read_texts(list_of_names(path))
         structures: list[str] = [""]
-        number = np.zeros(int(max(voxels.max(), *names)) + 1, np.uint8)
+        number = np.zeros(max(int(voxels.max()), *names, 0) + 1, np.uint8)
         for value, name in names.items():
             structure = structure_name(name)
             if tissue_of(structure) is not None:

@@ -227,7 +227,7 @@ def _prepare(
     name, source = named
     target = destination / f"{name}.safetensors"
     try:
-        if target.exists():
+        if target.exists() and target.stat().st_mtime_ns >= source.changed_ns:
             scan = PreparedScan.load(target)
         else:
             readings = {} if levels is None else levels.of(name)

@@ -224,7 +224,8 @@ def prepare_film(
 def with_labels(scan: PreparedScan, label_map: LabelMap) -> PreparedScan:
     """Add the labels of a label map to a prepared scan. All lobes of a lung get the label of the lung."""
     numbers: dict[str, int] = {}
-    table = np.zeros(int(max(label_map.voxels.max(), *label_map.values.values())) + 1, np.uint8)
+    largest = max(int(label_map.voxels.max()), *label_map.values.values(), 0)
+    table = np.zeros(largest + 1, np.uint8)
     for name, value in label_map.values.items():
         table[value] = numbers.setdefault(structure_name(name), len(numbers) + 1)
     renamed = replace(label_map, voxels=table[label_map.voxels], covered=())

@@ -90,6 +90,10 @@ def test_a_patient_in_both_lists_of_nnunet_is_found(anatemb, tmp_path, bodies):
     _, rows = run(anatemb, tmp_path / "set", tmp_path / "out")
     assert [(row["scan"], row["problem"]) for row in rows] == [("a_t1", "duplicate")]
     assert "a_t0" in rows[0]["detail"]
+    names = {"labels": {"1": "liver", "2": "Liver"}}
+    (tmp_path / "set" / "dataset.json").write_text(json.dumps(names), encoding="utf-8")
+    outcome, _ = run(anatemb, tmp_path / "set", tmp_path / "out")
+    assert outcome.err.count("several labels have the name liver") == 3
 
 
 def test_masks_of_totalsegmentator_are_read_and_overlaps_measured(tmp_path, bodies):
@@ -116,12 +120,8 @@ def test_a_damaged_file_is_named_and_the_others_are_audited(anatemb, tmp_path, b
     outcome, rows = run(anatemb, tmp_path / "set", tmp_path / "out", "--limit", "1")
     assert (outcome.code, rows) == (1, [])
     assert "bad.seg.nii.gz" in outcome.err
-    assert (
-        json.loads((tmp_path / "out" / "audit.json").read_text(encoding="utf-8"))["skipped"][0][
-            "scan"
-        ]
-        == "bad"
-    )
+    values = json.loads((tmp_path / "out" / "audit.json").read_text(encoding="utf-8"))
+    assert (values["skipped"][0]["scan"], values["clean"]) == ("bad", 1)
 
 
 def test_a_folder_without_labels_is_refused(anatemb, tmp_path):

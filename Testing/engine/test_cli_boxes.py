@@ -148,6 +148,8 @@ def test_boxes_drawn_in_slicer_are_examples(anatemb, place, tmp_path):
     del document["markups"][0]["name"]  # Slicer writes none: the file's name says what it is
     drawn.write_text(json.dumps(document))
     before = drawn.read_bytes()
+    (tmp_path / "mine" / "anna.late").mkdir()  # another scan, whose boxes are not those of anna
+    write_rois(tmp_path / "mine" / "anna.late.roi.mrk.json", {"My Liver": box + 99})
     words = ("locate", scan, "--examples", tmp_path / "mine", "--recall", 0.5, "--no-cache")
     assert anatemb(*words, "-o", tmp_path / "mine").code == 0  # beside the drawing, which stays
     assert drawn.read_bytes() == before

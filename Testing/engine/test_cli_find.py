@@ -38,6 +38,13 @@ def test_words_in_two_scans(anatemb, place, tmp_path):
         assert (tmp_path / f"{name}.places.mrk.json").exists()
 
 
+def test_a_scan_whose_results_cannot_be_written_is_skipped(anatemb, place, tmp_path):
+    (tmp_path / "template.places.mrk.json").mkdir()
+    outcome = anatemb("find", "liver", place.template, place.target, "-o", tmp_path, *place.model)
+    assert (outcome.code, outcome.out.count("template.places")) == (2, 0)
+    assert {row["scan"] for row in rows_of(tmp_path)} == {str(place.target)}
+
+
 def test_each_part_of_the_words_gives_a_row(anatemb, place, tmp_path):
     words = "linke Niere; Liver; SMA origin"
     outcome = anatemb("find", words, place.target, "-o", tmp_path, "--json", *place.model)

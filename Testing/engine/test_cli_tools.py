@@ -1,4 +1,4 @@
-"""Test the smaller commands, such as info, embed and cache, called as a user calls them."""
+"""Test the smaller commands, such as info and doctor, called as a user calls them."""
 
 import json
 
@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from cli_runs import assert_refused
 
-from AnatomicalEmbedding import __version__
+from AnatomicalEmbedding import __version__, load_model
 from AnatomicalEmbedding.cli import main
 from AnatomicalEmbedding.embedding.coverage import find_coverage
-from AnatomicalEmbedding.embedding.map import EmbeddingMap
 
 pytestmark = pytest.mark.usefixtures("kept_maps")
 
@@ -28,9 +27,9 @@ class TestInfo:
         assert str(place.template) in anatemb("info", place.template).out
 
     def test_of_a_map(self, anatemb, place, tmp_path):
-        anatemb("embed", place.template, "-o", tmp_path, *place.model)
+        embedding = load_model(place.model[1]).embed(place.template)
+        embedding.save(tmp_path / "template.map.safetensors")
         (facts,) = json.loads(anatemb("info", tmp_path / "template.map.safetensors", "--json").out)
-        embedding = EmbeddingMap.load(tmp_path / "template.map.safetensors")
         assert (facts["scan"], facts["model"]) == ("template", "small")
         assert facts["cells_ijk"] == list(embedding.body.shape[::-1])
         assert facts["body_cells"] == int(embedding.body.sum())
@@ -45,9 +44,10 @@ class TestInfo:
 
 def test_the_cache_is_shown_and_emptied(anatemb, place, tmp_path, monkeypatch):
     monkeypatch.setenv("ANATEMB_CACHE", str(tmp_path / "cache"))
-    anatemb("embed", place.template, "-o", tmp_path / "maps", "--no-cache", *place.model)
+    words = ("find", "liver", place.template, place.target, "-o", tmp_path / "out", *place.model)
+    anatemb(*words, "--no-cache")
     assert not (tmp_path / "cache").exists()
-    anatemb("embed", place.template, place.target, "-o", tmp_path / "maps", *place.model)
+    anatemb(*words)
     (facts,) = json.loads(anatemb("doctor", "--json").out)
     assert facts["cache"].startswith(f"{tmp_path / 'cache'}: 2 maps, ")
     assert json.loads(anatemb("info", "--clear-cache", "--json").out) == []

@@ -119,6 +119,13 @@ class TestKeeping:
         assert [row.path for row in store.remove([str(paths[0])])] == [str(paths[0])]
         assert states(store) == {"part_1.nii": "embedded", "z.nii": "embedded"}
         assert len(checksums(store)) == 2
+        shutil.copy(tmp_path / "in" / "z.nii", paths[0])
+        store.add([tmp_path / "in"])
+        embed_waiting(store, weights)
+        assert states(store)["part_0.nii"] == "duplicate"
+        shutil.copy(paths[1], tmp_path / "in" / "z.nii")  # the original has another content now
+        store.add([tmp_path / "in"])
+        assert states(store)["part_0.nii"] == "embedded"
         store.remove([str(tmp_path / "in")])
         assert states(store) == {}
         assert list(store.folder.glob("maps/*/*")) == []

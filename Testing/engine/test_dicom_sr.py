@@ -165,7 +165,8 @@ def test_match_reports_both_scans_and_a_report_gives_the_points(anatemb, scans, 
     table = np.array([[float(row[axis]) for axis in "ras"] for row in rows])
     assert np.abs(told.points_ras - table).max() < 1e-3
     prior, current = (
-        highdicom.sr.srread(tmp_path / f"{name}.sr.dcm").content for name in ("template", "current")
+        highdicom.sr.srread(tmp_path / f"{name}.sr.dcm").content
+        for name in ("prior.template", "current")
     )
     for row in rows:  # one anatomical point has one tracking UID
         ids = [
@@ -178,7 +179,7 @@ def test_match_reports_both_scans_and_a_report_gives_the_points(anatemb, scans, 
         ]
         assert len(ids[0]) == 1
         assert ids[0] == ids[1]
-    for name in ("template", "current"):
+    for name in ("prior.template", "current"):
         assert check(tmp_path / f"{name}.sr.dcm") == []
 
 

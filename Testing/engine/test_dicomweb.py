@@ -237,7 +237,7 @@ def test_a_full_disk_keeps_the_complete_files(anatemb, orthanc, cache, monkeypat
 
     monkeypatch.setattr(Dataset, "save_as", full)
     outcome = anatemb(
-        "embed", f"dicomweb:{orthanc.url}/studies/1.2.826.1.1", "-o", cache.parent / "out"
+        "levels", f"dicomweb:{orthanc.url}/studies/1.2.826.1.1", "-o", cache.parent / "out"
     )
     assert outcome.code == 2
     assert outcome.err.splitlines()[-1].endswith(
@@ -250,12 +250,12 @@ def test_a_full_disk_keeps_the_complete_files(anatemb, orthanc, cache, monkeypat
 def test_addresses_that_are_incomplete_or_wrong_are_refused(anatemb, orthanc, tmp_path):
     words = ("-o", tmp_path / "out")
     assert_refused(
-        anatemb("embed", "dicomweb:http://x/dicom-web", *words),
+        anatemb("levels", "dicomweb:http://x/dicom-web", *words),
         "is not complete; write dicomweb:https://",
     )
     missing = f"dicomweb:{orthanc.url}/studies/1.2.3.4"
-    assert_refused(anatemb("embed", missing, *words), "has no CT series in the study 1.2.3.4")
+    assert_refused(anatemb("levels", missing, *words), "has no CT series in the study 1.2.3.4")
     other = f"dicomweb:http://127.0.0.1:{orthanc.port}/nothing/studies/1.2.3"
-    assert_refused(anatemb("embed", other, *words), "has nothing at this address")
+    assert_refused(anatemb("levels", other, *words), "has nothing at this address")
     with pytest.raises(AnatomicalEmbeddingError, match="is not a UID"):
         Server(orthanc.url).download(Series("../..", "1.2"), tmp_path)

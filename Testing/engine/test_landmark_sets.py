@@ -225,6 +225,8 @@ def test_the_commands_make_a_set_add_to_it_check_it_and_run_it(folder, phantoms,
         NAMES
     )
     write_points(folder / "marked" / "scan3.mrk.json", marks(phantoms[3]))
+    made = read_landmark_set(path)
+    assert all(example.left_out_mm for item in made.landmarks for example in item.examples)
     added = anatemb("landmarks", "add", path, folder / "marked" / "scan3.nii.gz")
     assert added.code == 0, added.err
     checked = anatemb("landmarks", "check", path, "--json")
@@ -233,8 +235,11 @@ def test_the_commands_make_a_set_add_to_it_check_it_and_run_it(folder, phantoms,
         (name, 4, None) for name in NAMES
     ]
     phantoms[4].volume.write(folder / "new.nii.gz")
-    run = anatemb("landmarks", "run", path, folder / "new.nii.gz", "-o", folder / "out")
-    assert run.code == 0, run.err
+    scans = (folder / "marked" / "scan3.nii.gz", folder / "new.nii.gz")
+    (folder / "out" / "scan3.mrk.json").mkdir(parents=True)
+    run = anatemb("landmarks", "run", path, *scans, "-o", folder / "out")
+    assert run.code == 2, "the answers in the first scan cannot be written"
+    assert "1 of 2 scans were skipped" in run.err
     rows = rows_of(folder / "out" / "landmarks.csv")
     assert [(row["label"], row["examples"]) for row in rows] == [(name, "4") for name in NAMES]
     answers = read_points(folder / "out" / "new.mrk.json")

@@ -94,7 +94,7 @@ def test_labels_of_crops_go_back_to_scans_whose_names_have_spaces(tree, anatemb)
 
 def test_a_series_is_chosen_in_the_folders_that_hold_it(tree, anatemb):
     assert list(find_scans([tree], print, ["1.2.1"])) == ["anna_ct", "bert Müller_ct", "carl"]
-    outcome = anatemb("embed", tree / "anna", "--series", "9.9", "-o", tree / "maps")
+    outcome = anatemb("levels", tree / "anna", "--series", "9.9", "-o", tree / "maps")
     assert_refused(outcome, "--series 9.9: none of the folders contains")
 
 

@@ -96,7 +96,6 @@ def test_only_dicom_objects_name_the_patient(folders, run_all, tmp_path):
     out = tmp_path / "out"
     written = run_all(
         [
-            ["embed", first, "-o", str(out / "embed")],
             ["locate", first, second, "-o", str(out / "locate")],
             ["crop", first, "--structures", "liver", "-o", str(out / "crop")],
             ["register", first, second, "--kind", "affine", "-o", str(out / "register")],

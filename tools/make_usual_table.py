@@ -1,6 +1,6 @@
 """Measure the table of usual places and volumes, `Resources/Structures/usual.csv`, in the labels of many patients.
 
-python Testing/benchmarks/usual_table.py FOLDER... -o usual.csv
+python tools/make_usual_table.py FOLDER... -o usual.csv
 
 Each folder holds NAME.seg.nii.gz with NAME.labels.json; all labels must be right.
 """
