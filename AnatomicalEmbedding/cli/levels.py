@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> None:
 def _row(path: str, number: int, place: Place) -> tuple[Any, ...]:
     """Return a row of levels.csv. number: of the slice that shows the place, from 0."""
     point_ras = place.point_ras.round(1).tolist()
-    return (path, place.name, number, *point_ras, place.probability, place.doubt)
+    return (path, place.name, number, *point_ras, round(place.probability, 3), place.doubt)
 
 
 def _write(

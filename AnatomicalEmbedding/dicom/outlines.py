@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -89,6 +90,7 @@ def read_dicom_labels(path: Path, shape: tuple[int, int, int], ijk_to_ras: np.nd
     return labels
 
 
+_SAME_PLANE = 0.2  # slices: contours at a smaller distance lie in one plane; by hand
 # the name of each structure, its name as the file writes it, and its mask (k, j, i) bool
 _Outlines = Iterator[tuple[str, str, np.ndarray]]
 
@@ -99,8 +101,6 @@ def _distinct(
     """Yield names and masks, and add the names as the file writes them to `texts`: name -> text. Raises PointsError if
     two structures have the same name."""
     for name, text, mask in outlines:
-        if name in texts:  # its code is the code of another structure
-            name = canonical_name(text)
         if name in texts:
             raise PointsError(
                 f"{path}: several structures have the name {name}; give each structure its own name."
@@ -175,14 +175,17 @@ def _read_structure_set(
             if contour.ContourGeometricType == "CLOSED_PLANAR":
                 points = np.array(contour.ContourData, float).reshape(-1, 3)
                 ijk = transform_points(to_ijk, points)
-                k = ijk[:, 2].mean().round(1)
+                k = float(ijk[:, 2].mean())
                 if np.ptp(ijk[:, 2]) > 1:
                     raise ValueError("a contour is not parallel to the slices of the scan")
+                # contours of one plane differ by rounding errors, or because they are tilted a little
+                k = next((plane for plane in planes if abs(plane - k) < _SAME_PLANE), k)
                 # a contour in another contour of its plane is a hole
                 planes[k] = planes.get(k, False) ^ _fill(ijk[:, :2], shape[1:])
         for k, plane in planes.items():  # planes may lie between slices
-            if 0 <= round(k) < shape[0]:
-                mask[round(k)] |= plane
+            number = math.floor(k + 0.5)
+            if 0 <= number < shape[0]:
+                mask[number] |= plane
         if mask.any():
             title = titles[roi.ReferencedROINumber]
             yield canonical_name(title), title, mask

@@ -34,7 +34,7 @@ class Drawing:
 
 
 def drawing_paths(folder: Path, scan: str) -> list[Path]:
-    """Return the files with the points and markups of a scan: SCAN.mrk.json, or else SCAN.csv, and SCAN.NAME.mrk.json.
+    """Return the files with the points and markups of a scan: SCAN.mrk.json, SCAN.NAME.mrk.json, or else SCAN.csv.
 
     Args:
         folder: folder of the scan.
@@ -44,9 +44,7 @@ def drawing_paths(folder: Path, scan: str) -> list[Path]:
 
     paths = files_beside(folder, scan, "mrk.json")
     table = folder / f"{scan}.csv"
-    if folder / f"{scan}.mrk.json" in paths or not table.is_file():
-        return paths
-    return [table, *paths]
+    return paths or ([table] if table.is_file() else [])
 
 
 def read_drawing(paths: Sequence[Path], scan: str) -> Drawing:
@@ -67,12 +65,7 @@ def read_drawing(paths: Sequence[Path], scan: str) -> Drawing:
     edges_ras = {}
     for path in paths:
         if path.suffix.lower() == ".csv":
-            table = read_points(path)
-            points += [
-                (label, place, "")
-                for label, place in zip(table.labels, table.points_ras, strict=True)
-            ]
-            continue
+            return Drawing(read_points(path))
         for entry in read_markups(path):
             kind = entry.get("type")
             rows = entry_points(entry, path)

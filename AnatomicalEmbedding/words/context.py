@@ -120,8 +120,6 @@ def give_qualifiers(words: Words, names: Names, named: set[int], typed: bool) ->
             qualifier = Qualifier(relation)
         else:
             zones, last = _zones(words, name, before, named)
-            # of "upper and lower pole", only the lower pole is looked for
-            unused += [word for word in before if word in ZONES and ZONES[word] not in zones]
             usable = [zone for zone in zones if name.has_sides or zone not in ("medial", "lateral")]
             unused += [zone for zone in zones if zone not in usable]
             if usable:
@@ -170,13 +168,13 @@ def _zones(words: Words, name: Name, before: list[str], named: set[int]) -> tupl
         zones.append(ZONES[leading.pop()])
     if zones:
         return zones, name.last
-    for n in range(name.last + 1, min(name.last + 5, len(words))):
-        word = words[n]
+    behind = range(name.last + 1, min(name.last + 4, len(words)))
+    for word in [words[n] for n in behind if n not in named]:
         if word in ZONES:
             zones.append(ZONES[word])
-        elif zones and word in ZONE_NOUNS and words[n + 1 : n + 2] != ["of"]:
-            return zones, n
-        elif n not in named and word not in SIDES and word not in ",(":
+        elif zones and word in ZONE_NOUNS:
+            return zones, name.last + len(zones) + 1
+        else:
             break
     return [], name.last
 

@@ -18,10 +18,8 @@ def word_set(words: str) -> frozenset[str]:
 
 MOST_CHARACTERS = 30_000  # ten times a long report; read within a second
 _LONGEST_SENTENCE = 800  # characters; longer sentences are read in pieces, to limit the time
-# the point of "L." and "Rt." ends no sentence
-_SENTENCE_END = re.compile(
-    r"(?<!\b[LRlr])(?<!\b[LRlr]t)(?:(?<![0-9])[.!?](?=\s|$)|[.!?](?=\s+[A-Z]|\s*$))|[;\n\r]+"
-)
+# the point of "rt. kidney" ends no sentence
+_SENTENCE_END = re.compile(r"(?<![0-9])(?<!\b[LRlr]t)[.!?](?=\s|$)|[.!?](?=\s+[A-Z]|\s*$)|[;\n\r]+")
 _WORD = re.compile(
     r"'s(?![a-z0-9])|[0-9]+[.,][0-9]+"
     r"|th[0-9]{1,2}(?![a-z0-9])|[ctlsd][0-9]{1,2}(?![a-z0-9])"

@@ -199,8 +199,3 @@ def test_markups_are_named_by_their_file_or_node(tmp_path):
     with pytest.raises(PointsError, match="'Line' has 1 of 2 points; place the others"):
         read_drawing(drawing_paths(tmp_path, "a"), "a")
     assert drawing_paths(tmp_path, "b") == []
-    (tmp_path / "a.mrk.json").unlink()
-    (tmp_path / "a.csv").write_text("label,r,a,s\ntip,1,2,3\n")
-    drawn = read_drawing(drawing_paths(tmp_path, "a"), "a")
-    assert drawn.points.labels[0] == "tip"
-    assert [markup.name for markup in drawn.markups] == ["Cobb angle"]

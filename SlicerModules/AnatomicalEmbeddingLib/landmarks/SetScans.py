@@ -177,7 +177,7 @@ def _sourcesOf(template, points, answerLists: Sequence[AnswerList]) -> list:
 
 
 def _templateDrawing(template, sources: Sequence) -> Drawing:
-    """Return the user's points in the template, in its own RAS mm, and all markups."""
+    """Return the user's points in the template, in its own RAS mm, and all markups. sources: the chosen list first."""
     labels = []
     places = []
     markups = []
@@ -186,7 +186,8 @@ def _templateDrawing(template, sources: Sequence) -> Drawing:
         userPoints = [
             pointId
             for pointId in names
-            if not isFromSet(source, pointId) and _isIn(template, source, pointId)
+            if not isFromSet(source, pointId)
+            and (source is sources[0] or _isIn(template, source, pointId))
         ]
         labels += [names[pointId] for pointId in userPoints]
         places += [worldOf(source, pointId) for pointId in userPoints]

@@ -65,7 +65,8 @@ def test_points_of_another_template_are_no_examples_of_this_one(bench, scans, tm
     bench.logic.points.SetNthControlPointAssociatedNodeID(0, scans[3].GetID())
     bench.logic.setPoints(None)
     bench.logic.setScans(scans[0], scans[1:2])
-    bench.place("carina")
+    bench.place("carina")  # over another scan, as in a list of an earlier session
+    bench.logic.points.SetNthControlPointAssociatedNodeID(0, scans[2].GetID())
     save(bench, tmp_path / "a.landmarks.json")
     assert read_landmark_set(tmp_path / "a.landmarks.json").names == ("carina",)
 

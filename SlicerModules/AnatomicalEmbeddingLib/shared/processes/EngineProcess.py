@@ -279,7 +279,6 @@ def stopReason(code: int, lines: Sequence[str]) -> str:
             stated = line
         if _RAISED.match(line):
             raised = line
-            stated = ""
         if line.strip():
             last = line
     for pattern, remedy in _REMEDIES.items():
