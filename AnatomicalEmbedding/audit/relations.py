@@ -61,23 +61,19 @@ _EXPLANATIONS = (
         _TURNED,
         is_swapped=True,
     ),
-    *(
-        Explanation("mirrored", f"{_ONLY} {ends} of the scan are exchanged", _TURNED, scale)
-        for ends, scale in (
-            ("left and right", (-1, 1, 1)),
-            ("front and back", (1, -1, 1)),
-            ("head and feet", (1, 1, -1)),
-        )
+    Explanation(
+        "mirrored", f"{_ONLY} left and right of the scan are exchanged", _TURNED, (-1, 1, 1)
     ),
-    *(
-        Explanation("geometry", _SIZE.format(*words), _SCALED, scale)
-        for words, scale in (
-            (("half of", "size"), (0.5, 0.5, 0.5)),
-            (("twice", "size"), (2, 2, 2)),
-            (("half of", "height"), (1, 1, 0.5)),
-            (("twice", "height"), (1, 1, 2)),
-        )
+    Explanation(
+        "mirrored", f"{_ONLY} front and back of the scan are exchanged", _TURNED, (1, -1, 1)
     ),
+    Explanation(
+        "mirrored", f"{_ONLY} head and feet of the scan are exchanged", _TURNED, (1, 1, -1)
+    ),
+    Explanation("geometry", _SIZE.format("half of", "size"), _SCALED, (0.5, 0.5, 0.5)),
+    Explanation("geometry", _SIZE.format("twice", "size"), _SCALED, (2, 2, 2)),
+    Explanation("geometry", _SIZE.format("half of", "height"), _SCALED, (1, 1, 0.5)),
+    Explanation("geometry", _SIZE.format("twice", "height"), _SCALED, (1, 1, 2)),
     Explanation("level", f"{_NUMBERED} too high (L1 is called T12)", _LEVEL, step=1),
     Explanation("level", f"{_NUMBERED} too low (T12 is called L1)", _LEVEL, step=-1),
 )

@@ -184,8 +184,11 @@ class Manifest:
                 )
                 self._mark_duplicates(scan_hash)
 
-    def _mark_duplicates(self, scan_hash: str) -> None:
-        """Of all scans with this content, mark the first as embedded and the later ones as its duplicates."""
+    def _mark_duplicates(self, scan_hash: str | None) -> None:
+        """Of all scans with this content, mark the first as embedded and the later ones as its duplicates.
+
+        scan_hash: the content; no scan has the content None.
+        """
         equal = self._execute(
             "SELECT id, scan FROM scans WHERE scan_hash = ? AND state IN (?, ?) ORDER BY id",
             (scan_hash, EMBEDDED, DUPLICATE),

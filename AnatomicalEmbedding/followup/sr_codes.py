@@ -27,11 +27,11 @@ STATE_CODES: dict[str, Code] = {
     state: (state.replace(" ", "-"), SCHEME, meaning) for state, meaning in _STATES.items()
 }
 ROLE: Code = ("role", SCHEME, "Role of the lesion in the response")
-_LESIONS = {False: ("", "lesion"), True: ("-node", "lymph node")}
 ROLE_CODES: dict[tuple[bool, bool], Code] = {  # target, nodal
-    (role == "target", nodal): (f"{role}{end}", SCHEME, f"{role.capitalize()} {lesion}")
-    for role in ("target", "non-target")
-    for nodal, (end, lesion) in _LESIONS.items()
+    (True, False): ("target", SCHEME, "Target lesion"),
+    (True, True): ("target-node", SCHEME, "Target lymph node"),
+    (False, False): ("non-target", SCHEME, "Non-target lesion"),
+    (False, True): ("non-target-node", SCHEME, "Non-target lymph node"),
 }
 MERGED_WITH: Code = ("merged-with", SCHEME, "Tracking UID of the lesion it merged with")
 SPLIT_FROM: Code = ("split-from", SCHEME, "Tracking UID of the lesion it split from")

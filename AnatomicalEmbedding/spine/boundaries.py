@@ -56,7 +56,7 @@ def place_boundaries(cost: np.ndarray, sizes_mm: np.ndarray) -> Boundaries:
     for scale in _SCALES:
         scale_above = _costs_above(cost, scale * sizes_mm)
         total = float(scale_above[-1].min() + ((scale - 1) / _SCALE_SPREAD) ** 2 / 2)
-        if total <= least:
+        if total <= least:  # <=: also if no size fits, the cost being infinite for all
             least = total
             above = scale_above
             patient_mm = scale * sizes_mm

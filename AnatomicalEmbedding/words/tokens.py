@@ -27,10 +27,7 @@ _WORD = re.compile(
     r"|[0-9]{1,2}[rlabp](?![a-z0-9])"
     r"|[0-9]+|[a-z]+|[^\s_]"
 )
-_ROMAN = {
-    numeral: str(number)
-    for number, numeral in enumerate(["i", "ii", "iii", "iv", "v", "vi", "vii", "viii"], start=1)
-} | {"iva": "4a", "ivb": "4b"}
+_ROMAN = dict(read_rows("Words/numerals.csv"))
 _NUMBERED = word_set("segment level station")
 _NODE = word_set(
     "lymph node nodes nodal lymphadenopathy lymphadenopathies adenopathy adenopathies lap laps ln lns lymphnode "
